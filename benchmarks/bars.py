@@ -11,7 +11,7 @@ that no benchmark breaks unseen.
 >>> speed, wait = Bar("reads", 49.0, 50.0, "M/s", True), Bar("start", 0.2, 0.25, "s", False)
 >>> speed.holds, wait.holds
 (False, True)
->>> print(told([speed, wait], 0.5, 2))
+>>> print(format_lines([speed, wait], 0.5, 2))
 fails  reads: 49 M/s, at least 50 M/s
 holds  start: 0.2 s, at most 0.25 s
 1 of 2 bars holds, at a load of 0.5 on 2 processors
@@ -90,7 +90,7 @@ def at_most(what: str, measured: float, bar: float, unit: str = "") -> None:
     note(Bar(what, measured, bar, unit, False))
 
 
-def told(bars: Sequence[Bar], load: float, processors: int) -> str:
+def format_lines(bars: Sequence[Bar], load: float, processors: int) -> str:
     """A line for each bar, and how many hold at which load."""
     good = sum(bar.holds for bar in bars)
     where = f"at a load of {load:.1f} on {processors} processors"
@@ -108,7 +108,7 @@ def report(loaded: float, only_print: bool = False) -> tuple[str, int]:
     if not MEASURED:
         return "", 0
     missed = not all(bar.holds for bar in MEASURED)
-    return told(MEASURED, loaded, os.cpu_count() or 1), int(missed and not only_print)
+    return format_lines(MEASURED, loaded, os.cpu_count() or 1), int(missed and not only_print)
 
 
 def script(what: str | None, run: Callable[[], None]) -> NoReturn:

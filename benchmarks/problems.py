@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 import iosim
-from iosim.program.marks import masks
+from iosim.program.block_masks import masks
 
 # Schedules whose tiles are searched: those of a block mask are given, and a copy has no products.
 SEARCHED = [a for a in iosim.all_algorithms() if a.name != "copy" and not masks(a.program)]
 ATTENTION = iosim.all_algorithms("attention")
 
 
-def needed(algorithm: Any, N: int, d: int, heads: int) -> dict[str, int]:
+def required_options(algorithm: Any, N: int, d: int, heads: int) -> dict[str, int]:
     """The options that a schedule needs: each the size that it follows, or a quarter of what it
     divides, which is then given, too.
     """
@@ -39,7 +39,7 @@ def problem_for(algorithm: Any, N: int, d: int, heads: int = 1, **options: Any) 
     if not options.keys() <= {x.name for x in algorithm.problem.options()}:
         return None
     plain = algorithm.problem.beside_attention(N, d, heads)
-    problem = replace(plain, **needed(algorithm, N, d, heads) | options)
+    problem = replace(plain, **required_options(algorithm, N, d, heads) | options)
     return problem if algorithm.supports(problem) else None
 
 

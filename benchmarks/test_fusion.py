@@ -19,7 +19,7 @@ from iosim.fusion.groups import Groups
 M = 31_457_280
 
 
-def seconds(n: int) -> float:
+def measure_seconds(n: int) -> float:
     """Of one search, for a chain of n operators."""
     groups = Groups(chain(n, 2**22), M)
     began = time.process_time()
@@ -29,14 +29,14 @@ def seconds(n: int) -> float:
 
 def test_in_a_row_beside_any_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     n = bars.size(40, 4)
-    row = seconds(n)
+    row = measure_seconds(n)
     monkeypatch.setattr(best_module, "in_a_row", lambda groups: False)
-    every = seconds(n)
+    every = measure_seconds(n)
     print(f"\n{n} operators: {1e3 * row:.1f} ms in a row, {1e3 * every:,.0f} ms as any graph")
     bars.at_least("40 operators: any graph / in a row", every / row, 5, "times")
 
 
 def test_in_proportion_to_the_length() -> None:
-    few, many = seconds(bars.size(1_000, 5)), seconds(bars.size(10_000, 50))
+    few, many = measure_seconds(bars.size(1_000, 5)), measure_seconds(bars.size(10_000, 50))
     print(f"\nfew operators: {few:.2f} s, ten times as many: {many:.2f} s")
     bars.at_least("10,000 operators: least of 20 times 1,000", 20 * few / many, 1, "times")

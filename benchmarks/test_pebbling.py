@@ -14,7 +14,7 @@ import pytest
 
 from iosim.cache.compiled import available
 from iosim.pebbling import Dag, butterfly, matmul
-from iosim.pebbling.layers import Layers, Tables
+from iosim.pebbling.layered_search import Layers, Tables
 from iosim.pebbling.packed import Packed
 from iosim.pebbling.rules import compile_rules
 from iosim.pebbling.symmetry import generators

@@ -20,7 +20,7 @@ import pytest
 
 import iosim
 from iosim.machine import LANES
-from iosim.program.marks import NUMBERS, masks, number
+from iosim.program.block_masks import NUMBERS, masks, number
 from iosim.program.space import leasts
 
 COLD = {

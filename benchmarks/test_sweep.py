@@ -124,7 +124,7 @@ def test_a_million_by_the_papers_rule_on_two_cores_target_30s(
 def test_optimal_tiles_on_two_cores_target_20s_a_million(
     benchmark: Any, tmp_path: Path, name: str, sizes: str
 ) -> None:
-    given = problems.needed(iosim.algorithm(name), 4096, 64, 4)
+    given = problems.required_options(iosim.algorithm(name), 4096, 64, 4)
     options = OPTIMAL[sizes] | {"algo": name} | {k: str(v) for k, v in given.items()}
     assert Sweep.of(**grid(options)).points > bars.size(2 * 10**5, 0)
     print(f"\n{name}, {sizes}:", end="")
@@ -148,7 +148,7 @@ def test_optimal_tiles_under_masks_target_1ms(benchmark: Any, name: str) -> None
         enough = max(65536, smallest_capacity(program, one))
         alone = quickest(functools.partial(iosim.optimal_tiles, program, one, enough), 3)
         said = f"{many * 1e6:.0f} µs a point of {points:,}, {alone * 1e3:.1f} ms alone"
-        what = ", ".join(f"{k} {v}" for k, v in one.told.items() if k not in ("N", "d", "heads"))
+        what = ", ".join(f"{k} {v}" for k, v in one.as_dict.items() if k not in ("N", "d", "heads"))
         print(f"\n{name}, {what or 'dense'}: {said}", end="", flush=True)
         benchmark.extra_info[what or "dense"] = said
         bars.at_most(f"{name}, {what or 'dense'}: tiles of a point among many", many * 1e3, 1, "ms")

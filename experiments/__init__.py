@@ -76,19 +76,19 @@ class Experiment:
         def make(part: Path) -> list[Path]:
             made = self.run(part)
             about["seconds"] = f"{time.perf_counter() - start:.1f}"
-            return [*made, told(part / "provenance.json", about)]
+            return [*made, write_provenance(part / "provenance.json", about)]
 
         for path in publish(DATA / self.name, make):
             print(path)
 
 
-def told(path: Path, about: Mapping[str, str]) -> Path:
+def write_provenance(path: Path, about: Mapping[str, str]) -> Path:
     """Write provenance as JSON; the path."""
     path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     return path
 
 
-def whole(main: Callable[[], None]) -> None:
+def run_main(main: Callable[[], None]) -> None:
     """Run a module's `main`; bad input or an interrupt is one line, and exit code 2 or 130."""
     try:
         main()

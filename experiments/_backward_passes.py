@@ -375,7 +375,7 @@ def alone(one: Pass, form: Form, n: str = "1") -> Program:
 
 
 @functools.cache
-def before(form: Form) -> Program:
+def first_program(form: Form) -> Program:
     """What comes before every pass."""
     return program((), form)
 

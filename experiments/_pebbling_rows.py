@@ -131,7 +131,7 @@ def marks(game: str) -> tuple[str, str]:
     return f"<!-- table: suite {game} -->\n", f"<!-- end of suite {game} -->\n"
 
 
-def put(page: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def replace_tables(page: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Replace the tables of a page."""
     text = page.read_text(encoding="utf-8")
     for game in GAMES:

@@ -13,7 +13,7 @@ from iosim.output import provenance
 from iosim.output.table import write_csv
 from iosim.writing import publish
 
-from . import DATA, Rows, told
+from . import DATA, Rows, write_provenance
 
 
 def options(module: str, doc: str | None, each: str = "row") -> argparse.ArgumentParser:
@@ -72,7 +72,7 @@ def write_table(
     def make(part: Path) -> list[Path]:
         table = write_csv(part / f"{stem.name}.csv", found)
         figure = draw(found, part / stem.name) if draw else []
-        return [table, *figure, told(part / f"{stem.name}.json", about)]
+        return [table, *figure, write_provenance(part / f"{stem.name}.json", about)]
 
     publish(stem.parent, make)
     return found

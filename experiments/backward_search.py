@@ -36,8 +36,8 @@ from iosim.problem import Attention, AttentionBackward
 from iosim.program.ir import Program
 from iosim.tiling import Tiling, optimal_tiles
 
-from . import Rows, whole
-from ._backward_passes import PRODUCTS, ROWS, SUMS, Does, Pass, alone, before, passes
+from . import Rows, run_main
+from ._backward_passes import PRODUCTS, ROWS, SUMS, Does, Pass, alone, first_program, passes
 
 # What is stored, what is summed, and which scores were made by products.
 State = tuple[frozenset[str], frozenset[str], frozenset[str]]
@@ -93,14 +93,14 @@ def search(
         ways.setdefault(one.does, []).append((at_least(one, problem, M), k, one))
     for found in ways.values():
         heapq.heapify(found)
-    first = _best(before(problem.form), problem, M)
+    first = _best(first_program(problem.form), problem, M)
     while first is not None:
         path = _shortest({x: found[0] for x, found in ways.items() if found}, left, again)
         if path is None:
             break
         new = [one for one in path if one not in counted]
         if not new:
-            return _whole(path, problem, first, [counted[one] for one in path], len(counted))
+            return _count_path(path, problem, first, [counted[one] for one in path], len(counted))
         for one in new:
             _, k, _ = heapq.heappop(ways[one.does])
             counted[one] = tiling = _best(alone(one, problem.form), problem, M)
@@ -170,7 +170,7 @@ def _shortest(
                 path.append(one)
             return tuple(reversed(path))
         for words, _, one in edges.values():
-            to = after(state, one.does, again)
+            to = next_state(state, one.does, again)
             if to is not None and length + words < best.get(to, math.inf):
                 order += 1
                 best[to], came[to] = length + words, (state, one)
@@ -178,7 +178,7 @@ def _shortest(
     return None
 
 
-def after(state: State, does: Does, again: bool) -> State | None:
+def next_state(state: State, does: Does, again: bool) -> State | None:
     """The state that a pass leads to; None where it can't follow, or does what was done."""
     stored, summed, made = state
     reads, makes, stores, sums = does
@@ -188,7 +188,7 @@ def after(state: State, does: Does, again: bool) -> State | None:
     return stored | stores, summed | sums, made if again else made | products
 
 
-def _whole(
+def _count_path(
     path: tuple[Pass, ...],
     problem: AttentionBackward,
     first: Tiling,
@@ -274,4 +274,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    whole(main)
+    run_main(main)

@@ -15,7 +15,7 @@ from iosim.checks.exponents import fit_exponent
 from iosim.output.plot import MARKERS, STYLE, WIDTH, WORDS, pyplot, save
 from iosim.output.table import read_csv
 
-from . import COLOURS, SCHEDULES, Experiment, Rows, digits, swept, whole
+from . import COLOURS, SCHEDULES, Experiment, Rows, digits, run_main, swept
 
 N, DS = 4096, (32, 64, 128)
 COLUMNS = (
@@ -111,11 +111,13 @@ def draw(folder: Path, stem: Path) -> list[Path]:
         panels[0].set_ylabel(f"loads + stores,\n{WORDS}")
         handles, labels = panels[-1].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
-        figure.suptitle(_found(read_csv(folder / "crossover.csv"), read_csv(folder / "slopes.csv")))
+        figure.suptitle(
+            _describe(read_csv(folder / "crossover.csv"), read_csv(folder / "slopes.csv"))
+        )
         return save(figure, stem)
 
 
-def _found(crossings: Rows, fits: Rows) -> str:
+def _describe(crossings: Rows, fits: Rows) -> str:
     """What the figure shows: where one pass becomes best, and the fitted exponents."""
     low = min(r["ratio_to_d2_from"] for r in crossings)
     high = max(r["ratio_to_d2_to"] for r in crossings)
@@ -173,4 +175,4 @@ def _guide(axes: Any, M: Sequence[float], power: float, scale: float, text: str)
 EXPERIMENT = Experiment("e01_words", tables, draw)
 
 if __name__ == "__main__":
-    whole(EXPERIMENT.main)
+    run_main(EXPERIMENT.main)

@@ -10,10 +10,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from iosim.output.plot import LINES, MARKERS, PALETTE, STYLE, WIDTH, WORDS, beside, pyplot, save
+from iosim.output.plot import (
+    LINES,
+    MARKERS,
+    PALETTE,
+    STYLE,
+    WIDTH,
+    WORDS,
+    draw_legend,
+    pyplot,
+    save,
+)
 from iosim.output.table import read_csv
 
-from . import COLOURS, SCHEDULES, Experiment, Rows, digits, swept, whole
+from . import COLOURS, SCHEDULES, Experiment, Rows, digits, run_main, swept
 
 N, DS, SHOWN = 2**18, (32, 64, 128), 64
 EVERY = (*SCHEDULES, "flash2_log", "flash2_parts", "small_tiles")
@@ -74,7 +84,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
             ylabel=f"schedule ÷ lower bound,\n{WORDS}",
         )
         left.set_yticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
-        beside(left)
+        draw_legend(left)
         for k, d in enumerate(DS):
             points = [(r["M_over_d2"], r["gap"]) for r in best if r["d"] == d]
             right.plot(
@@ -89,7 +99,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
             title=f"The best schedule, at most {max(r['gap'] for r in best):.2f} at any M",
             ylabel=f"best schedule ÷ lower bound,\n{WORDS}",
         )
-        beside(right)
+        draw_legend(right)
         for axes in (left, right):
             _frame(axes)
         near = max(r["gap"] for r in best if r["M_over_d2"] >= FROM)
@@ -118,4 +128,4 @@ def _frame(axes: Any) -> None:
 EXPERIMENT = Experiment("e02_gap", tables, draw)
 
 if __name__ == "__main__":
-    whole(EXPERIMENT.main)
+    run_main(EXPERIMENT.main)

@@ -32,7 +32,7 @@ from iosim.program.walk import Instance, bind
 from iosim.tiling.rules import choose_tiles
 from iosim.units import bytes_of
 
-from . import DATA, Experiment, Rows, digits, whole
+from . import DATA, Experiment, Rows, digits, run_main
 
 PROBLEM = Attention(1024, 64, 16 * 64)
 DTYPE, GB = "fp16", 1e9
@@ -67,7 +67,7 @@ def tables() -> dict[str, Rows]:
     rows: Rows = [_row(group, BOTH, "published, A100", gb, note) for group, gb, note in PUBLISHED]
     for name, how, group in MODEL:
         choice = choose_tiles(algorithm(name), PROBLEM, M, how)
-        note = f"{name}, {how} tiles: {_said(choice.tiles)}"
+        note = f"{name}, {how} tiles: {_format_tiles(choice.tiles)}"
         rows.append(
             _row(group, FORWARD, "iosim's formula", model_bytes(choice.instance) / GB, note)
         )
@@ -97,7 +97,7 @@ def _of_2022() -> Rows:
     # Algorithm 1, line 1, which Algorithm 4 repeats.
     tiles = algorithm("flash1").rules["paper"](PROBLEM, M)
     stored = replace(PROBLEM, statistics=True)
-    after = AttentionBackward.after(stored)
+    after = AttentionBackward.from_forward(stored)
     forward, backward = (
         algorithm(x).program_for(p) for x, p in (("flash1", stored), ("flash1_backward", after))
     )
@@ -106,7 +106,7 @@ def _of_2022() -> Rows:
         bind(backward, after.sizes, {**tiles, "B_dQ": 1, "B_dQd": 1}),
     ]
     gb = sum(map(model_bytes, printed)) / GB
-    note = f"flash1 and flash1_backward, paper tiles: {_said(tiles)}"
+    note = f"flash1 and flash1_backward, paper tiles: {_format_tiles(tiles)}"
     code = first_step(PROBLEM)
     every = [model_bytes(one) / GB for one in code]
     once = [sum(once_bytes(one, DTYPE).values()) / GB for one in code]
@@ -117,23 +117,23 @@ def _of_2022() -> Rows:
             BOTH,
             "iosim's formula",
             sum(every),
-            f"code of 2022, its tiles: {_said(FIRST_TILES)}",
+            f"code of 2022, its tiles: {_format_tiles(FIRST_TILES)}",
         ),
         _row("fused_2022", BOTH, ONCE, sum(once), "code of 2022"),
     ]
     for resident in RESIDENT:
-        kept = list(map(_kept, code, resident))
+        kept = list(map(_resident_share, code, resident))
         gb = sum(x + (1 - f) * (y - x) for x, y, f in zip(once, every, kept, strict=True))
         note = f"code of 2022 behind an A100's L2, {resident[0]} and {resident[1]} heads an SM"
         rows.append(_row("fused_2022", BOTH, "behind L2, at best", gb, note))
     return rows
 
 
-def _said(tiles: Mapping[str, int]) -> str:
+def _format_tiles(tiles: Mapping[str, int]) -> str:
     return " ".join(f"{k}={v}" for k, v in tiles.items())
 
 
-def _kept(instance: Instance, resident: int) -> float:
+def _resident_share(instance: Instance, resident: int) -> float:
     """The share of what a head sweeps that stays in its share of L2, if no choice is better.
 
     A sweep reads, and some of it writes, all rows of what is swept; a policy that knows what comes
@@ -212,7 +212,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
             xlabel="bytes read + written (GB = 10⁹, fp16) at L2↔DRAM; formulas at SM↔L2",
         )
         figure.suptitle(
-            f"{_found(rows)}\nGPT-2 medium's attention: N = 1,024, d = 64, 16 heads, batch 64"
+            f"{_describe(rows)}\nGPT-2 medium's attention: N = 1,024, d = 64, 16 heads, batch 64"
         )
         ticks = (0.5, 1, 2, 5, 10, 20, 50)
         axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
@@ -222,7 +222,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
         return save(figure, stem)
 
 
-def _found(rows: Rows) -> str:
+def _describe(rows: Rows) -> str:
     """What the figure shows: libraries' kernels beside counters, and beside what is published."""
     once = [r for r in rows if r["source"] == ONCE]
     counted = {r["attention"]: r["hbm_gb"] for r in once}
@@ -303,4 +303,4 @@ def _label(axes: Any, rows: Rows, y: float) -> None:
 EXPERIMENT = Experiment("e03_published", tables, draw)
 
 if __name__ == "__main__":
-    whole(EXPERIMENT.main)
+    run_main(EXPERIMENT.main)

@@ -21,7 +21,7 @@ from iosim.problem import Attention
 from iosim.program.walk import bind
 from iosim.tiling import optimal_tiles
 
-from . import Experiment, Rows, digits, swept, whole
+from . import Experiment, Rows, digits, run_main, swept
 
 PROBLEM, M = Attention(1024, 64), 24_576
 # Tile sizes of FlashAttention-2 (Dao 2023, section 3.3: blocks of {64, 128} × {64, 128}).
@@ -206,4 +206,4 @@ def _rule(axes: Any, rows: Rows) -> None:
 EXPERIMENT = Experiment("e04_blocks", tables, draw)
 
 if __name__ == "__main__":
-    whole(EXPERIMENT.main)
+    run_main(EXPERIMENT.main)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from iosim.gpu.reports import gpu_report
-from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, beside, pyplot, save
+from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, draw_legend, pyplot, save
 from iosim.output.table import read_csv
 
-from . import DATA, Experiment, Rows, digits, whole
+from . import DATA, Experiment, Rows, digits, run_main
 
 RECORDS = DATA / "gpu" / "h200"
 # Dense attention; docs/gpu.md has the runs with masks, windows and pages.
@@ -96,7 +96,7 @@ def _upper(axes: Any, rows: Rows) -> None:
         xlabel="the model's bytes at SM↔L2 (filled: loads; open: stores)",
         ylabel="counted − predicted, bytes at SM↔L2",
     )
-    beside(axes)
+    draw_legend(axes)
 
 
 def _lower(axes: Any, rows: Rows) -> None:
@@ -136,7 +136,7 @@ def _lower(axes: Any, rows: Rows) -> None:
         xlabel="the wave model's bytes at L2↔DRAM",
         ylabel="counted ÷ predicted, bytes at L2↔DRAM",
     )
-    beside(axes)
+    draw_legend(axes)
 
 
 def _unexplained(row: dict[str, Any], way: str) -> int:
@@ -154,4 +154,4 @@ def _equal(axes: Any, at: float, over: list[Any]) -> None:
 EXPERIMENT = Experiment("e05_hardware", tables, draw)
 
 if __name__ == "__main__":
-    whole(EXPERIMENT.main)
+    run_main(EXPERIMENT.main)

@@ -32,7 +32,7 @@ from iosim.roofline.single import attention, single
 from iosim.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, Work, works
 from iosim.units import bytes_of, parse_tiles
 
-from . import DATA, Experiment, Rows, digits, whole
+from . import DATA, Experiment, Rows, digits, run_main
 
 DTYPE = "fp16"
 GPUS = ("v100", "a100", "h100", "h200", "b200")
@@ -62,7 +62,7 @@ def tables() -> dict[str, Rows]:
             for schedule in SCHEDULES:
                 if algorithm(schedule).supports(problem.form):
                     found = _timed(machine, attention(problem, DTYPE), schedule)
-                    rows.append(_row(machine, model_name, problem.told, schedule, found))
+                    rows.append(_row(machine, model_name, problem.as_dict, schedule, found))
         found = _timed(machine, single("matmul", PRODUCT, DTYPE), "matmul")
         rows.append(_row(machine, FEED_FORWARD, {}, "matmul", found))
     return {
@@ -246,13 +246,13 @@ def draw(folder: Path, stem: Path) -> list[Path]:
                 axes.set_xlabel(f"FLOP per byte at {at}")
                 axes.tick_params(labelbottom=True)
             line[0].set_ylabel("TFLOP/s of matrix products, fp16")
-        figure.suptitle(f"One layer's attention with each model's heads:\n{_found(rows)}")
+        figure.suptitle(f"One layer's attention with each model's heads:\n{_describe(rows)}")
         figure.tight_layout(rect=(0, 0.085, 1, 1))
         _legends(figure, grid[0][0])
         return save(figure, stem)
 
 
-def _found(rows: Rows) -> str:
+def _describe(rows: Rows) -> str:
     """What the figure shows: which schedules are always limited at L2↔DRAM, and which never."""
     limits: dict[str, set[str]] = {}
     for r in rows:
@@ -348,4 +348,4 @@ def _legends(figure: Any, axes: Any) -> None:
 EXPERIMENT = Experiment("e06_models", tables, draw)
 
 if __name__ == "__main__":
-    whole(EXPERIMENT.main)
+    run_main(EXPERIMENT.main)

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from iosim.hardware import MACHINES, NO_SOURCE, Hardware
-from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, beside, pyplot, save
+from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, draw_legend, pyplot, save
 from iosim.output.table import read_csv
 
-from . import Experiment, Rows, digits, whole
+from . import Experiment, Rows, digits, run_main
 
 WORD = 2
 # In the order of the figure: NVIDIA's generations, then the others.
@@ -203,15 +203,15 @@ def _at(one: Operator, machine: Hardware) -> dict[str, Any]:
 
 
 def _price(one: Price) -> dict[str, Any]:
-    def ends(pair: tuple[float, float] | None, name: str) -> dict[str, Any]:
+    def interval(pair: tuple[float, float] | None, name: str) -> dict[str, Any]:
         low, high = pair or (NO_SOURCE, NO_SOURCE)
         return {f"least_{name}": low, f"most_{name}": high}
 
     return {
         "memory": one.memory,
         "when": one.when,
-        **ends(one.usd, "usd_per_gb"),
-        **ends(one.times_ddr5, "times_ddr5"),
+        **interval(one.usd, "usd_per_gb"),
+        **interval(one.times_ddr5, "times_ddr5"),
         "source": one.source,
     }
 
@@ -269,7 +269,7 @@ def _growth(axes: Any, rows: Rows) -> None:
     )
     axes.set_yticks(ticks, [str(t) for t in ticks])
     axes.minorticks_off()
-    beside(axes)
+    draw_legend(axes)
 
 
 def _ridges(axes: Any, machines: Rows, operators: Rows) -> None:
@@ -284,7 +284,7 @@ def _ridges(axes: Any, machines: Rows, operators: Rows) -> None:
             ha="center",
             fontsize=9,
         )
-    lines = _together(operators)
+    lines = _group_names(operators)
     for k, (names, value) in enumerate(lines):
         # A label moves away from one that would touch it.
         near = [
@@ -319,7 +319,7 @@ def _ridges(axes: Any, machines: Rows, operators: Rows) -> None:
     axes.grid(visible=False, axis="x")
 
 
-def _together(operators: Rows) -> list[tuple[str, float]]:
+def _group_names(operators: Rows) -> list[tuple[str, float]]:
     """Names of operators that share an intensity to 1%, with it."""
     seen: Mapping[str, float] = {r["operator"]: r["flop_per_dram_byte"] for r in operators}
     groups: list[tuple[list[str], float]] = []
@@ -334,4 +334,4 @@ def _together(operators: Rows) -> list[tuple[str, float]]:
 EXPERIMENT = Experiment("e07_wall", tables, draw)
 
 if __name__ == "__main__":
-    whole(EXPERIMENT.main)
+    run_main(EXPERIMENT.main)

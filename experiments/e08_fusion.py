@@ -15,10 +15,10 @@ from iosim.fusion import FUSIONS, Absent, fused
 from iosim.fusion.chain import chain
 from iosim.hardware import machine
 from iosim.layers.architectures import layer
-from iosim.output.plot import PALETTE, STYLE, WIDTH, beside, pyplot, save
+from iosim.output.plot import PALETTE, STYLE, WIDTH, draw_legend, pyplot, save
 from iosim.output.table import read_csv
 
-from . import Experiment, Rows, digits, whole
+from . import Experiment, Rows, digits, run_main
 
 GPU, DTYPE = "h200", "fp16"
 CHAIN, MOST = 2**22, 16
@@ -133,7 +133,7 @@ def _chains(axes: Any, rows: Rows) -> None:
         "of one kernel",
     )
     axes.set_xticks([1, 4, 8, 12, 16])
-    beside(axes)
+    draw_legend(axes)
 
 
 def _layers(axes: Any, rows: Rows) -> None:
@@ -153,13 +153,15 @@ def _layers(axes: Any, rows: Rows) -> None:
                 )
     axes.set_yticks(range(len(names)), [" ".join(x) for x in names])
     axes.invert_yaxis()
-    axes.set(xlabel="words at L2↔DRAM, of those without fusion", xlim=(0, 1.02), title=_found(rows))
+    axes.set(
+        xlabel="words at L2↔DRAM, of those without fusion", xlim=(0, 1.02), title=_describe(rows)
+    )
     axes.grid(axis="y", visible=False)
     figure = axes.get_figure()
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
 
-def _found(rows: Rows) -> str:
+def _describe(rows: Rows) -> str:
     """What the figure shows: which share of its words a layer moves by the best fusion."""
     best = [r for r in rows if r["fusion"] == "best"]
     some, rest = (
@@ -176,4 +178,4 @@ def _found(rows: Rows) -> str:
 EXPERIMENT = Experiment("e08_fusion", tables, draw)
 
 if __name__ == "__main__":
-    whole(EXPERIMENT.main)
+    run_main(EXPERIMENT.main)

@@ -25,13 +25,13 @@ from iosim.layers.blocks import Ask
 from iosim.layers.graph import Graph
 from iosim.layers.models import config
 from iosim.operators import Operator, operand, operator
-from iosim.output.plot import PALETTE, STYLE, WIDTH, beside, pyplot, save
+from iosim.output.plot import PALETTE, STYLE, WIDTH, draw_legend, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import Attention, word_bytes
 from iosim.program.walk import bind
 from iosim.units import bytes_of
 
-from . import DATA, Experiment, Rows, digits, whole
+from . import DATA, Experiment, Rows, digits, run_main
 
 DTYPE, SLIDE = "fp16", "Stanford CS336, lecture 3, slide 16"
 CLASSES = ("contraction", "normalisation", "elementwise")
@@ -93,20 +93,20 @@ def encoder(phase: str = "training") -> Graph:
 def tables() -> dict[str, Rows]:
     """The operators, class shares, tags, fused groups, intensities and what is told of them."""
     graph = encoder()
-    rows = drawn(graph)
+    rows = paper_rows(graph)
     return {
         "operators.csv": rows,
         "classes.csv": _classes(graph, rows),
         "tags.csv": _tags(graph),
         "fused.csv": _fused(graph),
         "saved.csv": _saved(graph),
-        "told.csv": _told(),
+        "told.csv": _stated_intensities(),
         "faster.csv": _faster(),
         "mue.csv": _mue(),
     }
 
 
-def drawn(graph: Graph) -> Rows:
+def paper_rows(graph: Graph) -> Rows:
     """One row for each operator as the paper draws it, forward first."""
     of = {name: row for row, names in DRAWN.items() for name in names}
     members: dict[str, list[Operator]] = {}
@@ -166,7 +166,7 @@ def _tags(graph: Graph) -> Rows:
         flop = sum(op.flop for op in ops if name != "attention" or op.klass == "contraction")
         words = sum(
             r["words_in"] + r["words_out"]
-            for r in drawn(graph)
+            for r in paper_rows(graph)
             if set(r["members"].split(", ")) <= set(names)
         )
         found.append(
@@ -208,7 +208,7 @@ def _saved(graph: Graph) -> Rows:
     """What fusion saves of all words, by what is called unfused."""
     after = _words(graph, [each.names for each in fused(graph, "paper", M).groups])
     alone = sum(op.words_in + op.words_out for op in graph.operators)
-    rows = sum(r["words_in"] + r["words_out"] for r in drawn(graph))
+    rows = sum(r["words_in"] + r["words_out"] for r in paper_rows(graph))
     return [
         {
             "unfused": name,
@@ -225,7 +225,7 @@ def _words(graph: Graph, groups: Any) -> int:
     return sum(sum(part.values()) for names in groups for part in graph.part(names))
 
 
-def _told() -> Rows:
+def _stated_intensities() -> Rows:
     """Intensities that are told of four operators beside those that the rule gives, per byte."""
     sizes = {"t": 4096, "i": 1024}
     x, y, mask = (operand(name, "t i", sizes) for name in ("X", "Y", "mask"))
@@ -366,7 +366,7 @@ def _shares(axes: Any, classes: Rows) -> None:
         ylim=(0, 112),
         yticks=range(0, 101, 20),
     )
-    beside(axes)
+    draw_legend(axes)
 
 
 def _kernels(axes: Any, kernels: Rows) -> None:
@@ -396,7 +396,7 @@ def _kernels(axes: Any, kernels: Rows) -> None:
         f"The fused kernels of Ivanov et al. save up to "
         f"{max(r['saved_percent'] for r in rows):.0f}% of the words"
     )
-    beside(axes)
+    draw_legend(axes)
 
 
 def _members(row: dict[str, Any]) -> str:
@@ -409,4 +409,4 @@ def _members(row: dict[str, Any]) -> str:
 EXPERIMENT = Experiment("e09_data_movement", tables, draw)
 
 if __name__ == "__main__":
-    whole(EXPERIMENT.main)
+    run_main(EXPERIMENT.main)

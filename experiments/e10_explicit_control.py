@@ -34,7 +34,7 @@ from iosim.problem import Attention
 from iosim.program.walk import Instance, bind
 from iosim.tiling import optimal_tiles
 
-from . import COLOURS, Experiment, Rows, digits, whole
+from . import COLOURS, Experiment, Rows, digits, run_main
 
 PROBLEM = Attention(256, 32)
 NAMES = ("naive", "flash2", "small_cache")
@@ -196,11 +196,11 @@ def draw(folder: Path, stem: Path) -> list[Path]:
             figure.legend(
                 handles, labels, loc=f"outside lower {side}", title=title, alignment="left"
             )
-        figure.suptitle(_found(marks.values(), laid))
+        figure.suptitle(_describe(marks.values(), laid))
         return save(figure, stem)
 
 
-def _found(needs: Iterable[dict[str, Any]], laid: Rows) -> str:
+def _describe(needs: Iterable[dict[str, Any]], laid: Rows) -> str:
     """What the figure shows: what LRU needs, and how much more untiled loops load."""
     needs = list(needs)
     least = [r["lru_capacity_over_M"] for r in needs]
@@ -279,4 +279,4 @@ def _untiled(axes: Any, rows: Rows) -> None:
 EXPERIMENT = Experiment("e10_explicit_control", tables, draw)
 
 if __name__ == "__main__":
-    whole(EXPERIMENT.main)
+    run_main(EXPERIMENT.main)

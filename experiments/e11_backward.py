@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from iosim.bounds import best_lower_bound
-from iosim.output.plot import MARKERS, STYLE, WIDTH, WORDS, beside, pyplot, save
+from iosim.output.plot import MARKERS, STYLE, WIDTH, WORDS, draw_legend, pyplot, save
 from iosim.output.table import read_csv
 from iosim.problem import AttentionBackward
 
-from . import COLOURS, Experiment, Rows, digits, swept, whole
+from . import COLOURS, Experiment, Rows, digits, run_main, swept
 
 DS, NS, SHOWN = (64, 128), (2**14, 2**17, 2**20), (2**20, 64)
 FROM, TO, BELOW = 1 / 16, 64, 8  # M from d²/16 to 64d², and at most Nd/8
@@ -169,7 +169,7 @@ def _words(axes: Any, words: Rows, best: Rows, leading: Rows) -> None:
         title=f"Every schedule, N = {N:,}, d = {d}",
     )
     axes.set_yticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
-    beside(axes)
+    draw_legend(axes)
 
 
 def _strips(axes: Any, best: Rows, leading: Rows) -> None:
@@ -233,7 +233,7 @@ def _gaps(axes: Any, best: Rows) -> None:
         ylabel=f"best schedule ÷ lower bound,\n{WORDS}",
         title=f"Over its class's bound, N = {SHOWN[0]:,}: at most {worst:.2f}",
     )
-    beside(axes)
+    draw_legend(axes)
 
 
 def _power(N: int) -> str:
@@ -243,4 +243,4 @@ def _power(N: int) -> str:
 EXPERIMENT = Experiment("e11_backward", tables, draw)
 
 if __name__ == "__main__":
-    whole(EXPERIMENT.main)
+    run_main(EXPERIMENT.main)

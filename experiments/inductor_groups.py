@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from iosim.fusion.known import RECORDED
+from iosim.fusion.named_fusions import RECORDED
 from iosim.layers.architectures import layer
 from iosim.layers.graph import Graph
 from iosim.operators import Operand, Operator
@@ -229,7 +229,7 @@ def _run(op: Operator, arrays: Sequence[Any]) -> list[Any]:
             )[:1]
         case _:
             raise SystemExit(f"no ATen for {op.kind.name}: add it here")
-    return [_own(t, y, order) for t, y in zip(op.writes, found, strict=True)]
+    return [_reorder_axes(t, y, order) for t, y in zip(op.writes, found, strict=True)]
 
 
 def _aligned(t: Operand, x: Any, order: Sequence[str]) -> Any:
@@ -239,7 +239,7 @@ def _aligned(t: Operand, x: Any, order: Sequence[str]) -> Any:
     return turned.reshape([sizes.get(a, 1) for a in order])
 
 
-def _own(t: Operand, x: Any, order: Sequence[str]) -> Any:
+def _reorder_axes(t: Operand, x: Any, order: Sequence[str]) -> Any:
     there = [a for a in order if a in t.names]
     sizes = dict(t.axes)
     return x.reshape([sizes[a] for a in there]).permute([there.index(a) for a in t.names])

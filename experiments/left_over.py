@@ -15,7 +15,7 @@ import numpy as np
 from iosim.checks.tightness import sweep
 from iosim.errors import InputError
 
-from . import whole
+from . import run_main
 
 N, BAR = 2**18, 1.15
 
@@ -67,4 +67,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    whole(main)
+    run_main(main)

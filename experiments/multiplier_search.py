@@ -19,7 +19,7 @@ import numpy as np
 
 from iosim.bounds.unified import caps, multipliers
 
-from . import whole
+from . import run_main
 
 
 @dataclass(frozen=True)
@@ -96,4 +96,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    whole(main)
+    run_main(main)

@@ -23,7 +23,7 @@ from iosim.writing import publish
 
 from . import (
     _paper_checks,  # noqa: F401
-    whole,
+    run_main,
 )
 from ._latex import closed, name, power, rows
 from ._paper_parts import PARTS, Made, part
@@ -336,4 +336,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    whole(main)
+    run_main(main)

@@ -24,7 +24,7 @@ from iosim.pebbling.rules import compile_rules
 from iosim.problem import Attention, MatMul, Problem
 from iosim.writing import out_dir, publish
 
-from . import whole
+from . import run_main
 from ._pebbling_tables import options
 from .pebbling_table import GAMES, Variant, graph
 
@@ -35,7 +35,7 @@ def _of(problem: Problem, *games: str) -> dict[str, Dag]:
     return {game: graph(problem, GAMES[game]) for game in games}
 
 
-def _whole(dag: Dag) -> dict[str, Dag]:
+def _same_graph(dag: Dag) -> dict[str, Dag]:
     return {"chain": dag, "recompute": dag}
 
 
@@ -43,11 +43,11 @@ def _whole(dag: Dag) -> dict[str, Dag]:
 GRAPHS: Mapping[str, Mapping[str, Dag]] = {
     "matmul": _of(MatMul(2, 2, 2), "chain", "recompute", "partial"),
     "attention": _of(Attention(2, 1), "chain", "recompute", "partial", "words"),
-    "pyramid": _whole(pyramid(3)),
-    "tall-pyramid": _whole(pyramid(4)),
-    "tree": _whole(tree(3)),
-    "diamond": _whole(grid(4, 4)),
-    "butterfly": _whole(butterfly(2)),
+    "pyramid": _same_graph(pyramid(3)),
+    "tall-pyramid": _same_graph(pyramid(4)),
+    "tree": _same_graph(tree(3)),
+    "diamond": _same_graph(grid(4, 4)),
+    "butterfly": _same_graph(butterfly(2)),
 }
 
 
@@ -116,4 +116,4 @@ def main(argv: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    whole(main)
+    run_main(main)

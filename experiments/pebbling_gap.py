@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.bounds import BOUNDS, CLASSES, exact_lower_bounds
-from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, WORDS, beside, pyplot, save
+from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, WORDS, draw_legend, pyplot, save
 from iosim.output.table import read_csv
 from iosim.pebbling.annealing import Annealing
 from iosim.pebbling.bounds import root_bounds
@@ -27,7 +27,7 @@ from iosim.pebbling.solve import optimum
 from iosim.problem import Attention
 from iosim.writing import out_dir
 
-from . import DATA, digits, whole
+from . import DATA, digits, run_main
 from ._pebbling_tables import command, options, write_table
 from .pebbling_table import GAMES, graph
 
@@ -151,7 +151,7 @@ def draw(table: Sequence[dict[str, Any]], stem: Path) -> list[Path]:
             ylabel=WORDS,
             ylim=(0, None),
         )
-        beside(top)
+        draw_legend(top)
         for k, name in enumerate(names):
             some = [r for r in table if r["instance"] == name]
             proved = [(r["M_words"], ratio(r, THEOREM)) for r in some if r["optimal"]]
@@ -173,7 +173,7 @@ def draw(table: Sequence[dict[str, Any]], stem: Path) -> list[Path]:
         if closed < len(table):
             title += "\nUpright lines, not proved: best lower bound to best schedule"
         low.set(title=title, ylabel=f"optimum ÷ {THEOREM},\n{WORDS}", ylim=(0.9, None))
-        beside(low)
+        draw_legend(low)
         for axes, some in ((top, here), (low, table)):
             axes.set_xlabel("fast memory M, words (model)")
             axes.set_xticks(sorted({r["M_words"] for r in some}))
@@ -201,4 +201,4 @@ def main(argv: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    whole(main)
+    run_main(main)

@@ -40,8 +40,18 @@ from iosim.pebbling.bounds import root_bound
 from iosim.pebbling.bounds.checking import proved
 from iosim.writing import out_dir
 
-from . import DATA, whole
-from ._pebbling_rows import GAMES, KEY, markdown, merged, packed, put, read, shared, unpacked
+from . import DATA, run_main
+from ._pebbling_rows import (
+    GAMES,
+    KEY,
+    markdown,
+    merged,
+    packed,
+    read,
+    replace_tables,
+    shared,
+    unpacked,
+)
 
 SOURCE = "https://github.com/Algebraic-Programming/OneStopParallel, data/spaa/tiny"
 PREFIX = "instance_"  # of every file; a graph is called by the rest
@@ -86,7 +96,7 @@ def instances(name: str, dag: Dag, game: str) -> Iterator[Instance]:
 
 def compulsory(dag: Dag) -> int:
     """Loads of the inputs that are used and stores of the outputs: no schedule moves less."""
-    loads = sum(1 for v in dag.inputs if any(w in dag.needed for w in dag.succs[v]))
+    loads = sum(1 for v in dag.inputs if any(w in dag.output_ancestors for w in dag.succs[v]))
     return loads + sum(1 for v in dag.outputs if dag.preds[v])
 
 
@@ -136,10 +146,10 @@ class Table:
         self.before: list[dict[str, str]] = []  # what earlier runs were
         self.added = False
         if (folder / "suite.csv").exists():
-            self._known()
+            self._check_graphs()
             self.rows = {tuple(row[k] for k in KEY): row for row in read(folder)}
 
-    def _known(self) -> None:
+    def _check_graphs(self) -> None:
         """Raise InputError if a graph is not the one that the rows are of."""
         record = json.loads((self.folder / "suite.json").read_text(encoding="utf-8"))
         self.before = record["runs"]
@@ -309,7 +319,7 @@ def run(
         for done in concurrent.futures.as_completed(waiting):
             instance, new = waiting[done], done.result()
             if isinstance(new, str):
-                told(instance, new)
+                print_instance(instance, new)
             else:
                 yield instance, new
     finally:
@@ -318,7 +328,7 @@ def run(
         pool.shutdown()
 
 
-def told(instance: Instance, what: str) -> None:
+def print_instance(instance: Instance, what: str) -> None:
     """A line on how an instance went."""
     says = f"{instance.graph}, {instance.game}, M = {instance.M}: {what.strip()}"
     print(says, file=sys.stderr, flush=True)
@@ -368,7 +378,7 @@ def main(argv: list[str] | None = None) -> None:
         todo = open_ones(table, wanted, args.seconds)
         for instance, new in run("solve", todo, workers, args.jobs):
             row = table.add(instance, new, args.seconds)
-            told(
+            print_instance(
                 instance,
                 f"{row['lower']}..{row['cost']}, {new['seconds']} s, "
                 f"{new['peak_MiB']} MiB {new['stopped']}",
@@ -377,7 +387,9 @@ def main(argv: list[str] | None = None) -> None:
         todo = [i for i in wanted if table.uncertified(i)] if args.certify else []
         for instance, new in run("certify", todo, workers, args.jobs):
             row = table.certify(instance, new)
-            told(instance, f"{row['certified']} by {row['by']} of {row['lower']}..{row['cost']}")
+            print_instance(
+                instance, f"{row['certified']} by {row['by']} of {row['lower']}..{row['cost']}"
+            )
     except KeyboardInterrupt:
         print(f"experiments: interrupted, {len(table.rows)} rows are kept", file=sys.stderr)
         sys.exit(130)
@@ -385,10 +397,10 @@ def main(argv: list[str] | None = None) -> None:
         table.share()
         print(markdown(read(args.out), game))
     if args.docs:
-        put(args.docs, read(args.out))
+        replace_tables(args.docs, read(args.out))
     closed = sum(row["optimal"] for row in table.rows.values())
     print(f"{closed} of {len(table.rows)} rows are proved", file=sys.stderr)
 
 
 if __name__ == "__main__":
-    whole(main)
+    run_main(main)

@@ -27,7 +27,7 @@ from iosim.problem import Attention, AttentionBackward, MatMul, Problem
 from iosim.tiling import optimal_tiles
 from iosim.writing import out_dir
 
-from . import whole
+from . import run_main
 from ._pebbling_tables import command, options, write_table
 
 NAME = "pebbling_table"
@@ -237,4 +237,4 @@ def main(argv: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    whole(main)
+    run_main(main)

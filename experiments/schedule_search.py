@@ -21,7 +21,7 @@ from iosim.program.build import Builder, build
 from iosim.program.ir import Program
 from iosim.tiling import Tiling, optimal_tiles
 
-from . import whole
+from . import run_main
 
 
 @dataclass(frozen=True)
@@ -160,4 +160,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    whole(main)
+    run_main(main)

@@ -26,7 +26,7 @@ import numpy as np
 from iosim.cache.compiled import compiled
 from iosim.checks.proof import load_theorem
 
-from . import whole
+from . import run_main
 
 SIZES = "4/1,5/2,6/2,7/2,7/3,8/3,9/4,10/3"
 # Changes of a play between two looks at the clock, and what a pair not met costs.
@@ -139,7 +139,7 @@ def anneal(
     return length
 
 
-def found(
+def find_cheapest(
     N: int, m: int, again: float, seconds: float, seed: int = 0
 ) -> tuple[float, list[tuple[int, int]]]:
     """The cheapest play that is found: its cost, and what is loaded and where it stays."""
@@ -185,9 +185,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args(argv)
     for N, m in asked.sizes:
-        cost, play = found(N, m, asked.again, asked.seconds, asked.seed)
+        cost, play = find_cheapest(N, m, asked.again, asked.seconds, asked.seed)
         print(f"N = {N}, m = {m}: {cost:g} found, {swept(N, m):.2f} by sweeps", play)
 
 
 if __name__ == "__main__":
-    whole(main)
+    run_main(main)

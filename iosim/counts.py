@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from iosim.shown import Tabled
+from iosim.display import Tabled
 
 Direction = Literal["load", "store"]
 Key = tuple[Direction, str]

@@ -210,21 +210,21 @@ def typed_option(one: Option, value: Any) -> str:
             assert_never(one.kind)
 
 
-def shown(problem: Attentions) -> dict[str, Any]:
+def problem_cells(problem: Attentions) -> dict[str, Any]:
     """Sizes, and options that are given, as cells of a table: numbers, yes or no, and text.
 
     What else tells a kind of problem from attention is the last column.
 
     >>> from iosim.problem import Attention, AttentionBackward
-    >>> shown(AttentionBackward(64, 8))
+    >>> problem_cells(AttentionBackward(64, 8))
     {'N': 64, 'd': 8, 'heads': 1, 'pass': 'backward'}
-    >>> shown(Attention(64, 8, causal=True, window=(16, None)))
+    >>> problem_cells(Attention(64, 8, causal=True, window=(16, None)))
     {'N': 64, 'd': 8, 'heads': 1, 'causal': True, 'window': '16,'}
     """
     options = {one.name: one for one in problem.options()}
     return {
         name: value if isinstance(value, (bool, int)) else typed_option(options[name], value)
-        for name, value in problem.told.items()
+        for name, value in problem.as_dict.items()
     } | dict(problem.in_tables)
 
 

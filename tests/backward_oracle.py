@@ -25,11 +25,11 @@ def every(act: Callable[..., None], name: str, h: int, *ranges: Iterable[int]) -
 
 
 def zeros(mem: Memory, name: str, h: int, *ranges: Iterable[int]) -> None:
-    every(lambda *key: mem.put(0.0, *key), name, h, *ranges)
+    every(lambda *key: mem.write(0.0, *key), name, h, *ranges)
 
 
 def add(mem: Memory, value: float, *key: object) -> None:
-    mem.put(mem.get(*key) + value, *key)
+    mem.write(mem.get(*key) + value, *key)
 
 
 def out(mem: Memory, name: str, h: int, *ranges: Iterable[int]) -> None:
@@ -120,7 +120,7 @@ def make_p(mem: Memory, c: Case, h: int, g: int, I: range, J: range) -> None:
         for j in J:
             s = sum(mem.get("Q", h, i, x) * mem.get("K", g, j, x) for x in range(c.d))
             p = math.exp(s - mem.get("L", h, i)) if c.sees(i, j) else 0.0
-            mem.put(p, "P", h, i, j)
+            mem.write(p, "P", h, i, j)
 
 
 def make_ds(mem: Memory, c: Case, h: int, g: int, I: range, J: range) -> None:
@@ -128,7 +128,7 @@ def make_ds(mem: Memory, c: Case, h: int, g: int, I: range, J: range) -> None:
     for i in I:
         for j in J:
             dp = sum(mem.get("dO", h, i, x) * mem.get("V", g, j, x) for x in range(c.d_v))
-            mem.put(mem.get("P", h, i, j) * (dp - mem.get("D", h, i)), "dS", h, i, j)
+            mem.write(mem.get("P", h, i, j) * (dp - mem.get("D", h, i)), "dS", h, i, j)
 
 
 def add_keys(
@@ -326,7 +326,7 @@ def make_weights(mem: Memory, c: Case, t: Tiles) -> None:
         for i in I:
             for j in J:
                 p = math.exp(mem.get("P", h, i, j) - mem.get("L", h, i)) if c.sees(i, j) else 0.0
-                mem.put(p, "P", h, i, j)
+                mem.write(p, "P", h, i, j)
 
     by_pairs(mem, c, t, "1", "P", "Q", "K", finish, "L")
 
@@ -337,7 +337,7 @@ def scale(mem: Memory, c: Case, h: int, I: range, J: range) -> None:
     for i in I:
         for j in J:
             dp = mem.get("dS", h, i, j) - mem.get("D", h, i)
-            mem.put(mem.get("P", h, i, j) * dp, "dS", h, i, j)
+            mem.write(mem.get("P", h, i, j) * dp, "dS", h, i, j)
     every(mem.drop, "P", h, I, J)
 
 
@@ -353,7 +353,7 @@ def naive_backward(mem: Memory, c: Case, t: Tiles) -> None:
                 load_pairs(mem, c, "dP", h, I, J)
                 for i in I:
                     for j in J:
-                        mem.put(mem.fast.pop(("dP", h, i, j)), "dS", h, i, j)
+                        mem.write(mem.fast.pop(("dP", h, i, j)), "dS", h, i, j)
                 every(mem.load, "D", h, I)
                 scale(mem, c, h, I, J)
                 every(mem.drop, "D", h, I)
@@ -413,7 +413,7 @@ def spill_weights(mem: Memory, c: Case, t: Tiles) -> None:
                     for i in I:
                         for j in J:
                             dp = mem.fast.pop(("dP", h, i, j)) - mem.get("D", h, i)
-                            mem.put(mem.get("P", h, i, j) * dp, "dS", h, i, j)
+                            mem.write(mem.get("P", h, i, j) * dp, "dS", h, i, j)
                     every(mem.drop, "P", h, I, J)
                     every(mem.drop, "D", h, I)
                     out(mem, "dS", h, I, J)

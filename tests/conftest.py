@@ -48,10 +48,10 @@ def brief_annealing(
     """
     if request.config.getoption("--slow"):
         return
-    from iosim.pebbling import search, warming
+    from iosim.pebbling import jit_warmup, search
     from iosim.pebbling.annealing import Annealing
 
-    real, few, waiting, choose = Annealing.run, 300, warming.waiting, search.choose
+    real, few, waiting, choose = Annealing.run, 300, jit_warmup.waiting, search.choose
     base = tmp_path_factory.getbasetemp()
     turn = (base.parent if hasattr(request.config, "workerinput") else base) / "compiling"
 
@@ -59,7 +59,7 @@ def brief_annealing(
         real(self, seconds, few if steps is None else min(steps, few), enough)
 
     def resting() -> Iterator[float]:
-        if warming.loaded():
+        if jit_warmup.loaded():
             return
         with turn.open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)

@@ -250,7 +250,7 @@ class Product:
         machine.fast[c] += machine.fast[a] * machine.fast[b]
 
 
-def before(cluster: Cluster, x: str) -> list[Operator]:
+def find_ancestors(cluster: Cluster, x: str) -> list[Operator]:
     """Operators of the cluster that a tensor depends on."""
     want, found = {x}, []
     for op in reversed(cluster.ops):
@@ -270,7 +270,7 @@ def by_tiles(
     """Tiles of outputs; prologues where inputs are needed, epilogues when tiles are done."""
     B_m, B_n = tiles
     first = lanes[0][0]
-    chains = {x: before(cluster, x) for lane in lanes for s in lane for x in s.reads}
+    chains = {x: find_ancestors(cluster, x) for lane in lanes for s in lane for x in s.reads}
     ahead = {op.name for chain in chains.values() for op in chain}
     behind = [op for op in cluster.ops if op.name not in ahead and op.kind.name != "contraction"]
     sides = [

@@ -343,10 +343,10 @@ def ran(
     **options: Any,
 ) -> tuple[Any, Any, Any]:
     """The instance, words by key, and bytes by key; outputs are held against the reference."""
-    return held(bound(problem, tiles, name), problem, masks, **options)
+    return run_instance(bound(problem, tiles, name), problem, masks, **options)
 
 
-def held(
+def run_instance(
     instance: Any, problem: Any, masks: list[int] | None = None, **options: Any
 ) -> tuple[Any, Any, Any]:
     """As `ran`, for an instance."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.layers.architectures import ARCHITECTURES, asked
+from iosim.layers.architectures import ARCHITECTURES, check_request
 from iosim.layers.graph import Graph
 from iosim.layers.models import Config
 
@@ -31,7 +31,7 @@ WAYS = ("unfused", "fused")
 BELOW = {"ids": 11, "labels": 11, "positions": 16, "segments": 2}
 
 
-def given(graph: Graph, seed: int = 0) -> Arrays:
+def draw_inputs(graph: Graph, seed: int = 0) -> Arrays:
     """Random arrays for a graph's inputs."""
     rng = np.random.default_rng(seed)
     found: Arrays = {
@@ -62,10 +62,10 @@ class Model:
     """A whole small model in training: its parts in order, and random arrays for each."""
 
     def __init__(self, config: Config) -> None:
-        family, ask = ARCHITECTURES[config.family], asked(config, "training", 2, 4)
+        family, ask = ARCHITECTURES[config.family], check_request(config, "training", 2, 4)
         layer = family.layer(ask)
         self.graphs = [family.embedding(ask), *[layer] * config.layers, family.head(ask)]
-        self.arrays = [given(graph, seed) for seed, graph in enumerate(self.graphs)]
+        self.arrays = [draw_inputs(graph, seed) for seed, graph in enumerate(self.graphs)]
         for name in family.tied:
             self.arrays[-1][name] = self.arrays[0][name]
         self.weights = [

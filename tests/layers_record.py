@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from iosim.gpu.layers.cases import QUICK, VARIANTS
-from iosim.gpu.layers.counted import COUNTERS, PRODUCT_N, STREAM_WORDS
 from iosim.gpu.layers.groups import GRADIENT_SUM, owners
+from iosim.gpu.layers.launch_counters import COUNTERS, PRODUCT_N, STREAM_WORDS
 from iosim.gpu.layers.record import LayerRun, Spec
 from iosim.layers.graph import Graph
 

@@ -104,7 +104,7 @@ def filled(axes: str, value: Callable[..., float]) -> Any:
 def wordwise(y: str, *names: str) -> Callable[[Callable[..., float]], Callable[[Arrays], Arrays]]:
     """A loop over words: the n-th of each input gives the n-th of the output."""
 
-    def made(f: Callable[..., float]) -> Callable[[Arrays], Arrays]:
+    def apply(f: Callable[..., float]) -> Callable[[Arrays], Arrays]:
         return lambda a: {
             y: np.reshape(
                 [f(*map(float, xs)) for xs in zip(*(a[n].flat for n in names), strict=True)],
@@ -112,7 +112,7 @@ def wordwise(y: str, *names: str) -> Callable[[Callable[..., float]], Callable[[
             )
         }
 
-    return made
+    return apply
 
 
 def phi(x: float) -> float:

@@ -26,13 +26,13 @@ class Memory:
 
     def load(self, tensor: str, *at: int) -> None:
         self.moved["load", tensor] += 1
-        self.put(self.hbm[tensor][at], tensor, *at)
+        self.write(self.hbm[tensor][at], tensor, *at)
 
     def store(self, tensor: str, *at: int) -> None:
         self.moved["store", tensor] += 1
         self.hbm.setdefault(tensor, {})[at] = self.fast[tensor, *at]
 
-    def put(self, value: float, *key: Any) -> None:
+    def write(self, value: float, *key: Any) -> None:
         self.fast[key] = value
         self.peak = max(self.peak, len(self.fast))
 
@@ -72,7 +72,7 @@ def matmul(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
         for J in blocks(size["n"], t["B_n"]):
             for i in I:
                 for j in J:
-                    mem.put(0.0, "C", i, j)
+                    mem.write(0.0, "C", i, j)
             for X in blocks(size["k"], t["B_k"]):
                 _all(mem.load, "A", I, X)
                 _all(mem.load, "B", X, J)
@@ -80,7 +80,7 @@ def matmul(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
                     for j in J:
                         for x in X:
                             term = mem.get("A", i, x) * mem.get("B", x, j)
-                            mem.put(mem.get("C", i, j) + term, "C", i, j)
+                            mem.write(mem.get("C", i, j) + term, "C", i, j)
                 _all(mem.drop, "A", I, X)
                 _all(mem.drop, "B", X, J)
             _all(mem.store, "C", I, J)
@@ -101,7 +101,7 @@ def _scores(mem: Memory, h: int, size: dict[str, int], t: dict[str, int]) -> Non
         for J in blocks(N, t["B_c1"]):
             for i in I:
                 for j in J:
-                    mem.put(0.0, "S", h, i, j)
+                    mem.write(0.0, "S", h, i, j)
             for held, X in [(True, X) for X in blocks(W, t["B_d1"])] + [
                 (False, X) for X in blocks(d, t["B_d1"], W)
             ]:
@@ -112,7 +112,7 @@ def _scores(mem: Memory, h: int, size: dict[str, int], t: dict[str, int]) -> Non
                     for j in J:
                         s = mem.get("S", h, i, j)
                         s += sum(mem.get("Q", h, i, x) * mem.get("K", h, j, x) for x in X)
-                        mem.put(s, "S", h, i, j)
+                        mem.write(s, "S", h, i, j)
                 if not held:
                     _all(mem.drop, "Q", I, X, h)
                 _all(mem.drop, "K", J, X, h)
@@ -126,8 +126,8 @@ def _see(mem: Memory, i: int, scores: list[float]) -> float:
     top = max(mem.get("max", i), *scores)
     shrink = math.exp(mem.get("max", i) - top)
     total = mem.get("sum", i) * shrink + sum(math.exp(s - top) for s in scores)
-    mem.put(top, "max", i)
-    mem.put(total, "sum", i)
+    mem.write(top, "max", i)
+    mem.write(total, "sum", i)
     return shrink
 
 
@@ -138,8 +138,8 @@ def naive(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
     for h in range(size["heads"]):
         for I in blocks(N, t["B_r2"]):
             for i in I:
-                mem.put(-math.inf, "max", i)
-                mem.put(0.0, "sum", i)
+                mem.write(-math.inf, "max", i)
+                mem.write(0.0, "sum", i)
             _all(mem.load, "S", I, range(W), h)
             for i in I:
                 if W:
@@ -156,7 +156,7 @@ def naive(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
                     for j in J:
                         weight = math.exp(mem.get("S", h, i, j) - mem.get("max", i))
                         mem.drop("S", h, i, j)
-                        mem.put(weight / mem.get("sum", i), "P", h, i, j)
+                        mem.write(weight / mem.get("sum", i), "P", h, i, j)
                         mem.store("P", h, i, j)
                 _all(mem.drop, "P", I, J, h)
             for i in I:
@@ -167,7 +167,7 @@ def naive(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
             for X in blocks(d, t["B_d3"]):
                 for i in I:
                     for x in X:
-                        mem.put(0.0, "O", h, i, x)
+                        mem.write(0.0, "O", h, i, x)
                 for J in blocks(N, t["B_c3"]):
                     _all(mem.load, "P", I, J, h)
                     _all(mem.load, "V", J, X, h)
@@ -183,7 +183,7 @@ def _weigh(mem: Memory, h: int, I: range, J: range, X: range, weights: str) -> N
         for x in X:
             o = mem.get("O", h, i, x)
             o += sum(mem.get(weights, h, i, j) * mem.get("V", h, j, x) for j in J)
-            mem.put(o, "O", h, i, x)
+            mem.write(o, "O", h, i, x)
 
 
 def _online(mem: Memory, h: int, I: range, J: range, X: range, chunk: int = 0) -> None:
@@ -194,9 +194,9 @@ def _online(mem: Memory, h: int, I: range, J: range, X: range, chunk: int = 0) -
     for i in I:
         shrink = _see(mem, i, [mem.get("S", h, i, j) for j in J])
         for j in J:
-            mem.put(math.exp(mem.get("S", h, i, j) - mem.get("max", i)), "S", h, i, j)
+            mem.write(math.exp(mem.get("S", h, i, j) - mem.get("max", i)), "S", h, i, j)
         for x in X:
-            mem.put(mem.get("O", h, i, x) * shrink, "O", h, i, x)
+            mem.write(mem.get("O", h, i, x) * shrink, "O", h, i, x)
     for C in blocks(X.stop, chunk, X.start) if chunk else [X]:
         if chunk:
             _all(mem.load, "V", J, C, h)
@@ -207,16 +207,16 @@ def _online(mem: Memory, h: int, I: range, J: range, X: range, chunk: int = 0) -
 
 def _fresh(mem: Memory, h: int, I: range, X: range) -> None:
     for i in I:
-        mem.put(-math.inf, "max", i)
-        mem.put(0.0, "sum", i)
+        mem.write(-math.inf, "max", i)
+        mem.write(0.0, "sum", i)
         for x in X:
-            mem.put(0.0, "O", h, i, x)
+            mem.write(0.0, "O", h, i, x)
 
 
 def _finish(mem: Memory, h: int, I: range, X: range) -> None:
     for i in I:
         for x in X:
-            mem.put(mem.get("O", h, i, x) / mem.get("sum", i), "O", h, i, x)
+            mem.write(mem.get("O", h, i, x) / mem.get("sum", i), "O", h, i, x)
     _all(mem.store, "O", I, X, h)
     _all(mem.drop, "O", I, X, h)
     for i in I:
@@ -228,7 +228,7 @@ def _block_scores(mem: Memory, h: int, I: range, J: range, d: int) -> None:
     for i in I:
         for j in J:
             s = sum(mem.get("Q", h, i, x) * mem.get("K", h, j, x) for x in range(d))
-            mem.put(s, "S", h, i, j)
+            mem.write(s, "S", h, i, j)
 
 
 def flash1(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
@@ -259,12 +259,12 @@ def flash1(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
                     mem.fast["sum", i] = mem.fast.pop(("l", h, i))
                     before = mem.get("sum", i)
                     for x in X:
-                        mem.put(mem.get("O", h, i, x) * before, "O", h, i, x)
+                        mem.write(mem.get("O", h, i, x) * before, "O", h, i, x)
                 _online(mem, h, I, J, X)
                 _all(mem.drop, "S", I, J, h)
                 for i in I:
                     for x in X:
-                        mem.put(mem.get("O", h, i, x) / mem.get("sum", i), "O", h, i, x)
+                        mem.write(mem.get("O", h, i, x) / mem.get("sum", i), "O", h, i, x)
                     mem.fast["m", h, i] = mem.fast.pop(("max", i))
                     mem.fast["l", h, i] = mem.fast.pop(("sum", i))
                     for name in "ml":
@@ -349,13 +349,13 @@ def flash2_chunked(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None
             for J in blocks(N, t["B_c"]):
                 for i in I:
                     for j in J:
-                        mem.put(0.0, "S", h, i, j)
+                        mem.write(0.0, "S", h, i, j)
                 for C in blocks(d, t["B_d"]):
                     _all(mem.load, "K", J, C, h)
                     for i in I:
                         for j in J:
                             more = sum(mem.get("Q", h, i, x) * mem.get("K", h, j, x) for x in C)
-                            mem.put(mem.get("S", h, i, j) + more, "S", h, i, j)
+                            mem.write(mem.get("S", h, i, j) + more, "S", h, i, j)
                     _all(mem.drop, "K", J, C, h)
                 _online(mem, h, I, J, X, t["B_d"])
                 _all(mem.drop, "S", I, J, h)
@@ -384,17 +384,17 @@ def _mean(mem: Memory, h: int, i: int, J: range, X: range) -> None:
     top = max(mem.get("L", i), *scores)
     new = top + math.log(sum(math.exp(s - top) for s in [mem.get("L", i), *scores]))
     for j in J:
-        mem.put(math.exp(mem.get("S", h, i, j) - new), "S", h, i, j)
+        mem.write(math.exp(mem.get("S", h, i, j) - new), "S", h, i, j)
     for x in X:
-        mem.put(mem.get("O", h, i, x) * math.exp(mem.get("L", i) - new), "O", h, i, x)
-    mem.put(new, "L", i)
+        mem.write(mem.get("O", h, i, x) * math.exp(mem.get("L", i) - new), "O", h, i, x)
+    mem.write(new, "L", i)
 
 
 def _no_mean(mem: Memory, h: int, I: range, X: range) -> None:
     for i in I:
-        mem.put(-math.inf, "L", i)
+        mem.write(-math.inf, "L", i)
         for x in X:
-            mem.put(0.0, "O", h, i, x)
+            mem.write(0.0, "O", h, i, x)
 
 
 def _store_mean(mem: Memory, h: int, I: range, X: range) -> None:
@@ -414,13 +414,13 @@ def flash2_log(mem: Memory, size: dict[str, int], t: dict[str, int]) -> None:
             for J in blocks(N, t["B_c"]):
                 for i in I:
                     for j in J:
-                        mem.put(0.0, "S", h, i, j)
+                        mem.write(0.0, "S", h, i, j)
                 for C in blocks(d, t["B_d"]):
                     _all(mem.load, "K", J, C, h)
                     for i in I:
                         for j in J:
                             more = sum(mem.get("Q", h, i, x) * mem.get("K", h, j, x) for x in C)
-                            mem.put(mem.get("S", h, i, j) + more, "S", h, i, j)
+                            mem.write(mem.get("S", h, i, j) + more, "S", h, i, j)
                     _all(mem.drop, "K", J, C, h)
                 for i in I:
                     _mean(mem, h, i, J, X)
@@ -469,7 +469,7 @@ def _outer_products(mem: Memory, h: int, size: dict[str, int], t: dict[str, int]
         for J in blocks(N, t["B_c1"]):
             for i in I:
                 for j in J:
-                    mem.put(0.0, "S", h, i, j)
+                    mem.write(0.0, "S", h, i, j)
             for X in [*blocks(W, t["B_d1"]), *blocks(d, t["B_d1"], W)]:
                 if X.start >= W:
                     _all(mem.load, "Q", I, X, h)
@@ -479,7 +479,7 @@ def _outer_products(mem: Memory, h: int, size: dict[str, int], t: dict[str, int]
                         for j in few:
                             s = mem.get("S", h, i, j)
                             s += sum(mem.get("Q", h, i, x) * mem.get("K", h, j, x) for x in X)
-                            mem.put(s, "S", h, i, j)
+                            mem.write(s, "S", h, i, j)
                     _all(mem.drop, "K", few, X, h)
                 if X.start >= W:
                     _all(mem.drop, "Q", I, X, h)

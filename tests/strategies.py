@@ -14,9 +14,9 @@ import iosim
 from iosim import problem as problem_module
 from iosim.algorithms import Algorithm
 from iosim.problem import BaseProblem, Tensor, size_names
+from iosim.program.block_masks import masks
 from iosim.program.handles import unhandled
 from iosim.program.index import Affine
-from iosim.program.marks import masks
 
 MOST_CELLS = 4000
 
@@ -145,7 +145,7 @@ def random_schedules(draw: st.DrawFn, mixed: bool = False) -> Any:
     holds = {axis: f"W{axis}" for axis in axes}
     seed = draw(st.randoms(use_true_random=False))
 
-    def ends(axis: str) -> tuple[str | int, str | int | None]:
+    def draw_range(axis: str) -> tuple[str | int, str | int | None]:
         """Where a part of an axis starts and stops."""
         hold = holds[axis]
         usual: list[tuple[str | int, str | None]] = [(0, hold), (hold, None)]
@@ -168,7 +168,7 @@ def random_schedules(draw: st.DrawFn, mixed: bool = False) -> Any:
                 if kind == "tile"
                 else axis
                 if kind == "whole"
-                else b.span(axis, *ends(axis))
+                else b.span(axis, *draw_range(axis))
             )
         return found
 
@@ -190,7 +190,7 @@ def random_schedules(draw: st.DrawFn, mixed: bool = False) -> Any:
                         b.store(made[-1], tensor, *where)
             else:
                 axis = seed.choice(axes)
-                part = (0, None) if seed.random() < 0.5 else ends(axis)
+                part = (0, None) if seed.random() < 0.5 else draw_range(axis)
                 for tile in b.tiles(axis, seed.choice(steps[axis]), *part):
                     block(b, [*open_, tile], depth + 1, names)
         seed.shuffle(made)

@@ -27,7 +27,7 @@ from iosim.trace import tally
 def by_hand(problem: Any, hbm: Any) -> Any:
     """The output, a score at a time, in the shape of the program's O."""
     Q = hbm["Q"].reshape(problem.heads, problem.N, problem.d)
-    O = attention(case(**problem.told), Q.tolist(), hbm["K"].tolist(), hbm["V"].tolist())
+    O = attention(case(**problem.as_dict), Q.tolist(), hbm["K"].tolist(), hbm["V"].tolist())
     return np.array(O).reshape([problem.sizes[a] for a in problem.form.tensor("O").axes])
 
 
@@ -46,9 +46,9 @@ def small(most: int, limits: tuple[int | None, ...]) -> Iterator[Any]:
 
 
 def check_what_is_seen(problem: Any) -> None:
-    c = case(**problem.told)
+    c = case(**problem.as_dict)
     sees = [[c.sees(i, j) for j in range(c.N_k)] for i in range(c.N)]
-    seen = problem.seen(*np.ogrid[: c.N, : c.N_k])
+    seen = problem.sees(*np.ogrid[: c.N, : c.N_k])
     assert np.broadcast_to(seen, (c.N, c.N_k)).tolist() == sees
     assert problem.pairs == c.heads * sum(map(sum, sees))
     assert problem.rows_used == sum(map(any, sees))
@@ -108,7 +108,7 @@ def test_the_reference_is_what_pytorch_computes(options: str) -> None:
         if options == "causal":
             how["is_causal"] = True
         elif masks:
-            c = case(**problem.told)
+            c = case(**problem.as_dict)
             how["attn_mask"] = torch.tensor([[c.sees(i, j) for j in range(N_k)] for i in range(N)])
         out = attend(Q.reshape(1, 6, N, 4), K[None], V[None], scale=1.0, **how)[0].numpy()
         want = problem.reference(hbm)["O"]
@@ -131,7 +131,7 @@ def check_agreement(
     program = algorithm.program_for(problem)
     instance = iosim.bind(program, problem.sizes, tiles)
     closed, top = iosim.count(instance), iosim.peak(instance)
-    by_oracle = words(algorithm.name, case(**problem.told), tiles)
+    by_oracle = words(algorithm.name, case(**problem.as_dict), tiles)
     assert {k: v for k, v in closed if v} == {k: v for k, v in by_oracle.moved.items() if v}
     assert top == by_oracle.peak
 
@@ -226,8 +226,8 @@ CORNERS: dict[str, Callable[[Any], Any]] = {
     "one head of keys": lambda p: p.kv_heads == 1 < p.heads,
     "a head of keys for each": lambda p: p.kv_heads == p.heads > 1,
     "PyTorch's causal mask": lambda p: p.causal and p.align == "upper left" and p.keys > p.N,
-    "most options": lambda p: len(p.told) >= 9,
-    "no options": lambda p: len(p.told) == 3,
+    "most options": lambda p: len(p.as_dict) >= 9,
+    "no options": lambda p: len(p.as_dict) == 3,
 }
 
 
@@ -243,27 +243,27 @@ def test_the_strategy_reaches_every_corner() -> None:
     look()
     assert reached == set(CORNERS)
     shrunk = find(attention_options(), lambda p: p.N > 2, settings=settings(database=None))
-    assert shrunk.told == {"N": 3, "d": 1, "heads": 1}
+    assert shrunk.as_dict == {"N": 3, "d": 1, "heads": 1}
 
 
 def moved_edge(edge: str, by: int) -> Callable[[Any], Any]:
     """Columns that rows see, with one end moved."""
 
     def wrong(right: Any) -> Any:
-        def seen(b: Any, i: Any) -> Any:
+        def shifted(b: Any, i: Any) -> Any:
             start, stop = right(b, i)
             return (start + by, stop) if edge == "start" else (start, stop + by)
 
-        return seen
+        return shifted
 
     return wrong
 
 
 BROKEN: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "a column too many at the left": ("seen", moved_edge("start", -1)),
-    "a column too few at the left": ("seen", moved_edge("start", 1)),
-    "a column too many at the right": ("seen", moved_edge("stop", 1)),
-    "a column too few at the right": ("seen", moved_edge("stop", -1)),
+    "a column too many at the left": ("visible_columns", moved_edge("start", -1)),
+    "a column too few at the left": ("visible_columns", moved_edge("start", 1)),
+    "a column too many at the right": ("visible_columns", moved_edge("stop", 1)),
+    "a column too few at the right": ("visible_columns", moved_edge("stop", -1)),
     "one more column in sight": ("reach", lambda right: lambda mask: right(mask) + 1),
     "another diagonal": ("shift", lambda right: lambda mask: right(mask) + 1),
     "nothing hidden": ("hide", lambda right: lambda *_, **__: None),
@@ -298,7 +298,7 @@ def test_a_schedule_with_a_wrong_bound_is_found(what: str, name: str, monkeypatc
             check_agreement(algorithm, problem, tiles)
     else:
         check_agreement(algorithm, problem, tiles)
-        assert cut_off or part == "seen" or not {"causal", "window"} & options.keys()
+        assert cut_off or part == "visible_columns" or not {"causal", "window"} & options.keys()
 
 
 # -- tiles ------------------------------------------------------------------------------------
@@ -308,7 +308,7 @@ def by_trying(algorithm: Any, problem: Any) -> list[tuple[int, int]]:
     """Words and peak of every tiling, by hand."""
     params = algorithm.program_for(problem).params
     ranges = [range(p.least, problem.sizes[p.axis] + 1) for p in params]
-    c = case(**problem.told)
+    c = case(**problem.as_dict)
     found = []
     for values in itertools.product(*ranges):
         mem = words(algorithm.name, c, {p.name: v for p, v in zip(params, values, strict=True)})
@@ -327,7 +327,7 @@ def check_tiles(algorithm: Any, problem: Any, capacities: int) -> None:
             iosim.optimal_tiles(program, problem, peaks[0] - 1)
     for M in {*peaks[:: max(1, len(peaks) // capacities)], peaks[-1]}:
         best = iosim.optimal_tiles(program, problem, M)
-        mem = words(algorithm.name, case(**problem.told), dict(best.tiles))
+        mem = words(algorithm.name, case(**problem.as_dict), dict(best.tiles))
         assert mem.peak <= M
         assert best.total_words == sum(mem.moved.values()) == min(w for w, x in found if x <= M)
 

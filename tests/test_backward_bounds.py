@@ -441,7 +441,7 @@ def test_reasons(name: str, M: int, reason: str) -> None:
 
 
 @functools.cache
-def counted() -> tuple[tuple[str, Any, Any, Any, Any], ...]:
+def count_best() -> tuple[tuple[str, Any, Any, Any, Any], ...]:
     """(schedule, problem, sizes, M, words of its best tiles): all schedules and options."""
     found = []
     for options in OPTIONS:
@@ -466,7 +466,7 @@ def covers(b: Bound, name: str) -> bool:
 
 def test_no_schedule_moves_less_than_any_bound() -> None:
     names = set()
-    for name, p, sizes, M, words in counted():
+    for name, p, sizes, M, words in count_best():
         names.add(name)
         for b in LOWER:
             here = b.where(p.form, sizes, M)

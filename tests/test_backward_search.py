@@ -206,7 +206,7 @@ def test_the_search_against_all_sequences_and_all_tiles(
             made = [x for p in some for x in p.makes & {"P", "dP"}]
             if klass == "recompute" or len(set(made)) == len(made):
                 best = min(best, sum(by_trying(p, M) for p in some))
-        sums = [run(family.before(SMALL.form), {"B_rD": B, "B_dD": 1}) for B in (1, 2, 3, 4)]
+        sums = [run(family.first_program(SMALL.form), {"B_rD": B, "B_dD": 1}) for B in (1, 2, 3, 4)]
         before = min((x.counts.total_words for x in sums if x.peak_words <= M), default=math.inf)
         if best + before == math.inf:
             with pytest.raises(CapacityError, match=f"no sequence of passes runs in M = {M}"):

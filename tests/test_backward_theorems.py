@@ -28,7 +28,7 @@ PROBLEMS = [
 def pairs_of(p: AttentionBackward) -> list[tuple[int, int, int]]:
     """Head, row and column of each score that is seen, one at a time."""
     return [
-        (h, i, j) for h in range(p.heads) for i in range(p.N) for j in range(p.keys) if p.seen(i, j)
+        (h, i, j) for h in range(p.heads) for i in range(p.N) for j in range(p.keys) if p.sees(i, j)
     ]
 
 
@@ -61,7 +61,7 @@ def kinds(p: AttentionBackward) -> tuple[float, float]:
     return R**2 * (2 * mu - u0), 4 * L
 
 
-def held(name: str, p: AttentionBackward, want: Any, says: Any) -> None:
+def check_bound(name: str, p: AttentionBackward, want: Any, says: Any) -> None:
     """`bound(name)` applies where `says` and has the words `want`, at every M."""
     b = bound(name)
     sizes = {x: np.full(len(M), v) for x, v in p.sizes.items()}
@@ -85,7 +85,7 @@ def test_theorems_2_and_3(p: AttentionBackward, name: str, theorem: Any) -> None
         segments_in_all = factor * n / (M + S) ** 2
         # Rounding decides where it is two to the last bit.
         words = np.where(abs(segments_in_all - 2) < 1e-9, np.nan, S * (segments_in_all - 1) + M)
-        held(f"backward-{name}{suffix}", p, words, covered & (segments_in_all >= 2))
+        check_bound(f"backward-{name}{suffix}", p, words, covered & (segments_in_all >= 2))
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -126,7 +126,7 @@ def test_theorem_5(name: str, records: Any) -> None:
         words = S * ((s + v + pp + 2 * r - 2 * m) * n / (c * d * d) - 1) + M
         best = np.maximum(best, np.where(S >= 1, words, 0))
     assert float(last.work) * n >= 2 * float(last.c) * d * d
-    held(f"backward-{name}", p, best, float(last.T) * d * d >= M + 1)
+    check_bound(f"backward-{name}", p, best, float(last.T) * d * d >= M + 1)
     # In few pairs: two segments are needed with the last record.
     few = [AttentionBackward(N, d) for N in range(1, 40)]
     enough = [float(last.work) * q.N**2 >= 2 * float(last.c) * d * d for q in few]
@@ -137,7 +137,7 @@ def test_theorem_5(name: str, records: Any) -> None:
 def test_theorem_5_for_large_memory() -> None:
     p = PROBLEMS[0]
     words = 12 * len(pairs_of(p)) * p.d**2 / M
-    held("backward-charges-long", p, words, (7.25 * p.d**2 <= M) & (words >= 2 * M))
+    check_bound("backward-charges-long", p, words, (7.25 * p.d**2 <= M) & (words >= 2 * M))
 
 
 @pytest.mark.parametrize("p", [x for x in PROBLEMS if x.values == x.d], ids=str)
@@ -146,7 +146,7 @@ def test_theorem_6(p: AttentionBackward) -> None:
     n, d, sums = len(pairs_of(p)), p.d, sums_of(p)
     words = 14 * n * d * d / (M + 1) - sums - 1
     enough = 14 * n * d * d >= 2 * (M + 1) ** 2
-    held("backward-meets", p, words, (15.25 * d * d <= M + 1) & enough)
+    check_bound("backward-meets", p, words, (15.25 * d * d <= M + 1) & enough)
     pairs = [(float(x.T), float(x.share)) for x in MIXTURES]
     assert (pairs[0], pairs[-1], len(pairs)) == ((11.75, 1 / 8), (30.5, 1), 8)
     best = np.zeros(len(M))
@@ -155,7 +155,7 @@ def test_theorem_6(p: AttentionBackward) -> None:
         line = S * (n / ((7 - theta) * T**2 / 336 * d * d) - 1) + M - sums
         best = np.maximum(best, np.where(S >= 1, line, 0))
     assert n >= 2 * 30.5**2 / 56 * d * d
-    held("backward-meets-short", p, best, 30.5 * d * d >= M + 2)
+    check_bound("backward-meets-short", p, best, 30.5 * d * d >= M + 2)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_theorem_7(p: AttentionBackward) -> None:
     c = np.where(there, c, 1)
     assert (u[there] <= 1).all()
     assert (S[there] <= M[there]).all()
-    held("backward-weighed", p, (S - 1) * (n / c - 1) - sums, there)
+    check_bound("backward-weighed", p, (S - 1) * (n / c - 1) - sums, there)
 
 
 def test_theorem_8() -> None:
@@ -185,7 +185,7 @@ def test_theorem_8() -> None:
     S = np.floor(3.45 * d * d) - M
     work = 3.488 + 0.42 * float(one.s + one.v + one.p + 2 * one.r - 2 * one.m)
     words = np.where(S >= 1, S * (work * n / (1.79271 * d * d) - 1) + M, 0)
-    held("backward-products-charges", p, words, 3.45 * d * d >= M + 1)
+    check_bound("backward-products-charges", p, words, 3.45 * d * d >= M + 1)
 
 
 @pytest.mark.parametrize("p", PROBLEMS, ids=str)
@@ -203,7 +203,7 @@ def test_compulsory_words_one_by_one(p: AttentionBackward) -> None:
 @pytest.mark.parametrize("p", PROBLEMS, ids=str)
 def test_theorem_1_is_the_forward_pass_s_bound(p: AttentionBackward, klass: str) -> None:
     mine, theirs = bound(f"backward-as-forward-{klass}"), bound(f"constant-tight-{klass}")
-    forward = Attention(**p.told)
+    forward = Attention(**p.as_dict)
     # Outputs of rows that see nothing are stored in the forward pass, and count there.
     alone = p.heads * p.N - len({(h, i) for h, i, _ in pairs_of(p)})
     for m in (8, 60, 700):

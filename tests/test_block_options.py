@@ -19,7 +19,7 @@ from walking import agree
 import iosim
 from iosim.algorithms.block_sparse import ALGORITHM
 from iosim.bounds import BOUNDS
-from iosim.checks.sparsity import _seen, sparsity, tallest
+from iosim.checks.sparsity import _count_visible, sparsity, tallest
 from iosim.counting import symbols
 from iosim.errors import InputError
 from iosim.gpu import emit, interpret
@@ -124,7 +124,7 @@ def test_words_are_never_below_the_bound_for_the_pairs_that_are_seen(case: Any, 
         for j in range(problem.N_k)
         if sees(problem, tiles, mask, i, j)
     ]
-    one = _seen(problem, instance.env, mask)
+    one = _count_visible(problem, instance.env, mask)
     assert (one.pairs, one.rows, one.columns) == (
         len(pairs),
         len({i for i, _ in pairs}),
@@ -226,13 +226,13 @@ def test_commands_take_the_options(tmp_path: Any) -> None:
     np.save(mask, np.tri(3, dtype=bool))
     base = ["--N", "10", "--N-k", "12", "--d", "2", "--heads", "4", "--tiles", "B_r=4,B_c=5"]
 
-    def said(*words: str) -> Any:
+    def run_command(*words: str) -> Any:
         command = [sys.executable, "-m", "iosim", *words]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     options = ["--kv-heads", "2", "--d-v", "3", "--causal"]
     for engine in ("formula", "simulate"):
-        done = said(
+        done = run_command(
             "count",
             "block_sparse",
             *base,
@@ -250,15 +250,17 @@ def test_commands_take_the_options(tmp_path: Any) -> None:
             "load": {"K": 4 * 27 * 2, "Q": 4 * 10 * 2, "V": 4 * 27 * 3},
             "store": {"O": 4 * 10 * 3},
         }
-    text = said("gpu", "emit", "block_sparse", *base, *options, "--mask", f"blocks={mask}")
+    text = run_command("gpu", "emit", "block_sparse", *base, *options, "--mask", f"blocks={mask}")
     assert text.returncode == 0
     assert text.stdout.count("if tl.load(blocks_ptr") == 2  # whole tiles, and those that are cut
-    assert "where blocks[i, j]" in said("show", "block_sparse", *options).stdout
+    assert "where blocks[i, j]" in run_command("show", "block_sparse", *options).stdout
     for words, says in (
         (["--kv-heads", "3"], "kv_heads = 3 does not divide heads = 4"),
         (["--window", "3,"], "block-sparse has no option --window, which is for attention"),
     ):
-        done = said("count", "block_sparse", *base, *words, "--M", "90", "--mask", f"blocks={mask}")
+        done = run_command(
+            "count", "block_sparse", *base, *words, "--M", "90", "--mask", f"blocks={mask}"
+        )
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
         assert says in done.stderr

@@ -19,13 +19,13 @@ import iosim
 from iosim.algorithms.block_sparse import ALGORITHM
 from iosim.checks.sparsity import sparsity, tallest
 from iosim.cli import options
-from iosim.counting import marked, symbols
+from iosim.counting import block_mask_sums, symbols
 from iosim.counting.numbers import peak_at
 from iosim.gpu.emitter.kernels import EmitError
 from iosim.gpu.l2 import footprint_bytes
 from iosim.problem import BlockSparse, axis
+from iosim.program.block_masks import BlockMask
 from iosim.program.canonical import canonical
-from iosim.program.marks import BlockMask
 from iosim.tiling.rules import choose_tiles
 
 pytestmark = pytest.mark.numbers
@@ -157,14 +157,14 @@ def test_every_count_agrees_at_any_pattern(case: Any) -> None:
     instance = iosim.bind(PROGRAMS[name], problem.sizes, tiles, masks)
     held: list[tuple[int, tuple[str, ...], dict[str, tuple[int, int]]]] = []
 
-    def seen(words: int, buffers: Any, at: Any) -> None:
+    def record_moment(words: int, buffers: Any, at: Any) -> None:
         edges = {e for e in at if not isinstance(e, str)}
         where = {e.tile.var: [0, 0] for e in edges}
         for e in edges:
             where[e.tile.var][e.end == "stop"] = at[e]
         held.append((words, tuple(buffers), {k: (a, b) for k, (a, b) in where.items()}))
 
-    by_walking(PROGRAMS[name], problem.sizes, tiles, seen, masks)
+    by_walking(PROGRAMS[name], problem.sizes, tiles, record_moment, masks)
     found = peak_at(instance)
     assert found.words == top
     assert (top, found.buffers, found.tiles) in held
@@ -260,8 +260,10 @@ def test_the_agreement_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     mask = {"blocks": np.array([[1, 0], [1, 1], [0, 1]], bool)}
     agree(PROGRAM, problem.sizes, tiles, None, mask)
     with monkeypatch.context() as patch:
-        whole = marked._ways
-        patch.setattr(marked, "_ways", lambda a, s: {**whole(a, s), True: marked.Poly()})
+        whole = block_mask_sums._ways
+        patch.setattr(
+            block_mask_sums, "_ways", lambda a, s: {**whole(a, s), True: block_mask_sums.Poly()}
+        )
         with pytest.raises(AssertionError):
             agree(
                 iosim.build("fresh", BlockSparse, ALGORITHM.schedule),
@@ -388,12 +390,12 @@ def test_count_takes_a_mask_from_a_file(tmp_path: Any) -> None:
     base = ["count", "block_sparse", "--N", "10", "--N-k", "12", "--d", "2", "--json"]
     tiles = ["--tiles", "B_r=4,B_c=5"]
 
-    def said(*more: str) -> Any:
+    def run_command(*more: str) -> Any:
         command = [sys.executable, "-m", "iosim", *base, *more]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     for engine in ("formula", "simulate"):
-        done = said("--M", "70", *tiles, "--mask", f"blocks={good}", "--engine", engine)
+        done = run_command("--M", "70", *tiles, "--mask", f"blocks={good}", "--engine", engine)
         assert done.returncode == 0, done
         assert json.loads(done.stdout)["by_tensor"]["load"] == {"K": 54, "Q": 20, "V": 54}
     for words, says in (
@@ -405,7 +407,7 @@ def test_count_takes_a_mask_from_a_file(tmp_path: Any) -> None:
         (["--M", "70", "--mask", f"blocks={good}"], "no search can choose"),
         (["--M", "7", *tiles, "--mask", f"blocks={good}"], "use M >= 54"),
     ):
-        done = said(*words)
+        done = run_command(*words)
         assert done.returncode == 2, done
         assert done.stderr.startswith("iosim: ")
         assert done.stderr.count("\n") == 1

@@ -98,7 +98,7 @@ def test_rational_where_no_root_is_involved() -> None:
     assert isinstance(bound("matmul-tight").exact(MatMul(8, 8, 8), 17), float)
 
 
-def made(kind: str, sizes: dict[str, int]) -> Problem:
+def build_problem(kind: str, sizes: dict[str, int]) -> Problem:
     """A problem of these sizes; heads are so many for each head of K, where that is a size."""
     return PROBLEMS[kind](
         **sizes | {"heads": sizes["heads"] * sizes["kv_heads"]} if "kv_heads" in sizes else sizes
@@ -110,7 +110,7 @@ def test_expression_curve_and_words_agree(b: Bound) -> None:
     names = axis_names(b.problem)
     points = list(itertools.product((3, 40, 96), repeat=len(names)))
     for point, M in itertools.product(points[:: -(-len(points) // 90)], (16, 130, 2000)):
-        problem = made(b.problem, dict(zip(names, point, strict=True)))
+        problem = build_problem(b.problem, dict(zip(names, point, strict=True)))
         if not b.applies(problem, M):
             continue
         # All at once: sympy would compare the parts of a maximum again after each size.
@@ -271,7 +271,7 @@ def test_many_points_are_single_points(kind: str, klass: str) -> None:
     rng = np.random.default_rng(3)
     drawn = {x: rng.integers(1, 400, 150) for x in axis_names(kind)}
     M = rng.integers(1, 3000, 150)
-    points = [made(kind, {x: int(v[k]) for x, v in drawn.items()}) for k in range(150)]
+    points = [build_problem(kind, {x: int(v[k]) for x, v in drawn.items()}) for k in range(150)]
     sizes = {x: np.array([p.sizes[x] for p in points]) for x in points[0].sizes}
     words, names = best_lower_bound_many(kind, sizes, M, klass)
     assert words.shape == (150,)

@@ -17,7 +17,7 @@ from iosim.output.table import read_csv
 SIZES = ("flash2", "--N", "9", "--d", "3", "--tiles", "B_r=4,B_c=2")
 
 
-def told(*words: str) -> Any:
+def run_json(*words: str) -> Any:
     return json.loads(ok("cache", *words, "--json"))
 
 
@@ -30,7 +30,7 @@ def references() -> tuple[list[int], list[bool]]:
 
 
 def test_chosen_capacities_are_what_a_list_gives(references: Any) -> None:
-    found = told(*SIZES, "--capacity", "4,16,40,1Ki")
+    found = run_json(*SIZES, "--capacity", "4,16,40,1Ki")
     assert set(found) >= {
         "algorithm",
         "problem",
@@ -52,7 +52,7 @@ def test_chosen_capacities_are_what_a_list_gives(references: Any) -> None:
 
 @pytest.mark.parametrize("bypass", [False, True])
 def test_every_capacity_of_opt(references: Any, bypass: bool) -> None:
-    found = told(*SIZES, "--policy", "opt", "--capacity", "all", *["--bypass"][:bypass])
+    found = run_json(*SIZES, "--policy", "opt", "--capacity", "all", *["--bypass"][:bypass])
     assert found["write_backs"] is None
     assert len(found["capacities"]) > 10
     for capacity, words in list(zip(found["capacities"], found["loads"], strict=True))[::7]:
@@ -70,7 +70,7 @@ def test_many_capacities_are_what_few_are(
 
     rooms = [2, 6, 8, 18, 30, 40, 64, 100, 1000, 6]
     few = [
-        told(*SIZES, "--capacity", ",".join(map(str, some)), *line)
+        run_json(*SIZES, "--capacity", ",".join(map(str, some)), *line)
         for some in (rooms[:5], rooms[5:])
     ]
     monkeypatch.setattr(caching, "replay_many", None)
@@ -96,7 +96,7 @@ def test_a_trace_of_lines_is_replayed_at_many_capacities(tmp_path: Any) -> None:
     ok("cache", *SIZES, "--capacity", "7", "--save", file)
     rooms = [4 * k for k in range(1, 10)]
     all_, some = (
-        told("--trace", file, "--line", "4", "--capacity", ",".join(map(str, at)))
+        run_json("--trace", file, "--line", "4", "--capacity", ",".join(map(str, at)))
         for at in (rooms, rooms[:5])
     )
     assert all_["loads"][:5] == some["loads"]
@@ -104,21 +104,21 @@ def test_a_trace_of_lines_is_replayed_at_many_capacities(tmp_path: Any) -> None:
 
 def test_the_formula_is_the_stream() -> None:
     rooms = "1,7,30,64,100,1000"
-    one = told(*SIZES, "--capacity", rooms, "--engine", "stream")
-    other = told(*SIZES, "--capacity", rooms, "--engine", "formula")
+    one = run_json(*SIZES, "--capacity", rooms, "--engine", "stream")
+    other = run_json(*SIZES, "--capacity", rooms, "--engine", "formula")
     for name in ("capacities", "loads", "write_backs", "flush", "misses", "accesses"):
         assert one[name] == other[name]
 
 
 def test_whole_tiles_are_the_stream() -> None:
     for given in ((), ("--policy", "opt", "--bypass")):
-        one = told(*SIZES, "--capacity", "1,7,30,64,100", "--engine", "tiles", *given)
-        other = told(*SIZES, "--capacity", "1,7,30,64,100", "--engine", "stream", *given)
+        one = run_json(*SIZES, "--capacity", "1,7,30,64,100", "--engine", "tiles", *given)
+        other = run_json(*SIZES, "--capacity", "1,7,30,64,100", "--engine", "stream", *given)
         assert one | {"engine": "stream"} == other
 
 
 def test_a_long_stream_is_left_to_the_formula() -> None:
-    found = told("flash2", "--N", "1Mi", "--d", "64", "--M", "32Ki")
+    found = run_json("flash2", "--N", "1Mi", "--d", "64", "--M", "32Ki")
     assert found["engine"] == "formula"
     counted = json.loads(ok("count", "flash2", "--N", "1Mi", "--d", "64", "--M", "32Ki", "--json"))
     # With its own M, LRU loads what the explicit schedule does: a row block and a row of K and V.
@@ -126,10 +126,10 @@ def test_a_long_stream_is_left_to_the_formula() -> None:
 
 
 def test_a_sample_says_its_error() -> None:
-    found = told(
+    found = run_json(
         "flash2", "--N", "512", "--d", "8", "--M", "512", "--sample", "0.2", "--capacity", "512,4Ki"
     )
-    exact = told("flash2", "--N", "512", "--d", "8", "--M", "512", "--capacity", "512,4Ki")
+    exact = run_json("flash2", "--N", "512", "--d", "8", "--M", "512", "--capacity", "512,4Ki")
     for guess, error, true in zip(
         found["loads"], found["loads_error"], exact["loads"], strict=True
     ):
@@ -137,7 +137,7 @@ def test_a_sample_says_its_error() -> None:
 
 
 def test_the_table_has_every_step_that_is_in_force_at_a_power_of_two() -> None:
-    every = told("flash2", "--N", "64", "--d", "8", "--M", "256", "--capacity", "all")
+    every = run_json("flash2", "--N", "64", "--d", "8", "--M", "256", "--capacity", "all")
     text = ok("cache", "flash2", "--N", "64", "--d", "8", "--M", "256", "--capacity", "all")
     rows = [line.split() for line in text.splitlines() if line.strip()[:1].isdigit()][1:-1]
     assert len(rows) > 5
@@ -206,8 +206,8 @@ def test_an_algorithm_without_a_closed_form_says_why() -> None:
 @pytest.mark.parametrize("end", ["iosim", "csv", "oracleGeneral"])
 def test_what_is_saved_is_replayed_alike(end: str, tmp_path: Any) -> None:
     file = str(tmp_path / f"trace.{end}")
-    one = told(*SIZES, "--capacity", "7,40", "--save", file)
-    other = told("--trace", file, "--capacity", "7,40")
+    one = run_json(*SIZES, "--capacity", "7,40", "--save", file)
+    other = run_json("--trace", file, "--capacity", "7,40")
     # oracleGeneral has no marks of writes.
     for name in ("accesses", "misses") if end == "oracleGeneral" else ("loads", "flush", "misses"):
         assert one[name] == other[name]
@@ -219,8 +219,8 @@ def test_a_saved_trace_is_replayed_with_lines(end: str, tmp_path: Any) -> None:
     """As the schedule itself: regions begin with whole lines."""
     file = str(tmp_path / f"trace.{end}")
     for more in ((), ("--policy", "opt"), ("--ways", "2")):
-        one = told(*SIZES, "--capacity", "16,40", "--line", "4", *more, "--save", file)
-        other = told("--trace", file, "--capacity", "16,40", "--line", "4", *more)
+        one = run_json(*SIZES, "--capacity", "16,40", "--line", "4", *more, "--save", file)
+        other = run_json("--trace", file, "--capacity", "16,40", "--line", "4", *more)
         for name in ("loads", "write_backs", "flush", "misses", "line_words"):
             assert one[name] == other[name], more
 
@@ -234,8 +234,8 @@ def test_a_trace_of_lines_has_no_curve_of_words(words: tuple[str, ...], tmp_path
     done = iosim_("cache", "--trace", str(file), *words)
     assert done.returncode == 2
     assert "a trace whose addresses are lines is replayed at chosen capacities" in done.stderr
-    chosen = told("--trace", str(file), "--line", "4", "--capacity", "16")
-    assert chosen["loads"] == told(*SIZES, "--line", "4", "--capacity", "16")["loads"]
+    chosen = run_json("--trace", str(file), "--line", "4", "--capacity", "16")
+    assert chosen["loads"] == run_json(*SIZES, "--line", "4", "--capacity", "16")["loads"]
 
 
 def test_traces_that_cannot_be_used(tmp_path: Any) -> None:
@@ -293,7 +293,7 @@ KEYS = {
     ],
 )
 def test_every_engine_says_what_scripts_rely_on(words: tuple[str, ...]) -> None:
-    found = told(*SIZES, "--capacity", "8,64", *words)
+    found = run_json(*SIZES, "--capacity", "8,64", *words)
     assert set(found) >= KEYS
     assert found["capacities"] == [8, 64]
     assert len(found["loads"]) == 2
@@ -318,7 +318,7 @@ def test_what_is_asked_for_reaches_the_cache() -> None:
     ):
         caches = [Cache(capacity=c, **options) for c in (16, 64)]
         moved = replay_many(touches(instance, **asked), caches)
-        found = told(*SIZES, *at, *words)
+        found = run_json(*SIZES, *at, *words)
         assert found["loads"] == [x.loads for x in moved], words
         assert found["write_backs"] == [x.write_backs for x in moved], words
 

@@ -17,7 +17,7 @@ from iosim.program import space
 ALWAYS = ("flash1", "flash2", "flash2_keep", "grouped_rows", "decode", "matmul", "copy")
 
 
-def drawn(data, name, most=9):
+def draw_instance(data, name, most=9):
     """A small instance of an algorithm, with ragged tiles."""
     program = iosim.algorithm(name).program
     sizes = {axis: data.draw(st.integers(1, most), axis) for axis in space.axes(program)}
@@ -43,7 +43,7 @@ def held_to_the_stream(instance):
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
 def test_the_closed_form_is_what_the_stream_gives(name, data):
-    program, sizes, tiles = drawn(data, name)
+    program, sizes, tiles = draw_instance(data, name)
     held_to_the_stream(iosim.bind(program, sizes, tiles))
 
 
@@ -52,7 +52,7 @@ def test_the_closed_form_is_what_the_stream_gives(name, data):
 @settings(max_examples=25, deadline=None)
 def test_passes_that_cut_their_tensors_alike(data):
     """naive with one B_r and one B_c, nothing held."""
-    program, sizes, tiles = drawn(data, "naive", most=6)
+    program, sizes, tiles = draw_instance(data, "naive", most=6)
     tiles |= {x: tiles["B_r2"] for x in tiles if x.startswith("B_r")}
     tiles |= {x: tiles["B_c2"] for x in tiles if x.startswith("B_c")}
     tiles["W2"] = 0

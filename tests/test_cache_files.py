@@ -25,8 +25,8 @@ from iosim.cache import Accesses, Cache, Stream, of_arrays, replay, touches
 from iosim.cache.files import (
     FORMATS,
     _form,
+    iosim_format,
     oracle_general,
-    own,
     read_trace,
     trace_form,
     write_trace,
@@ -63,7 +63,7 @@ def test_every_format_is_registered_by_its_name() -> None:
 def test_there_and_back(
     name: str, chunk: int, empty: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own, "CHUNK", 50)
+    monkeypatch.setattr(iosim_format, "CHUNK", 50)
     stream = of_arrays([]) if empty else flash2()
     path = tmp_path / ENDS[name]
     write_trace(stream, path)
@@ -157,7 +157,7 @@ def test_csv_that_says_something_else(text: str, line: str, tmp_path: Path) -> N
         assert "\n" not in str(caught.value)
 
 
-def made(path: Path) -> bytes:
+def write_flash2(path: Path) -> bytes:
     write_trace(flash2(), path)
     return path.read_bytes()
 
@@ -188,7 +188,7 @@ OWN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 @pytest.mark.parametrize("what", OWN)
 def test_our_format_damaged(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own, "CHUNK", 100)
+    monkeypatch.setattr(iosim_format, "CHUNK", 100)
     path = tmp_path / "x.iosim"
     write_trace(of_arrays(np.arange(150) % 40), path)
     spoil, line = OWN[what]

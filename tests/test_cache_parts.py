@@ -12,11 +12,21 @@ from strategies import Square
 from touch_oracle import Walker
 
 import iosim
-from iosim.cache import Tiled, atoms, boxes, ground, measure, of_program, opt_stack, phases, touches
+from iosim.cache import (
+    Tiled,
+    address_map,
+    address_ranges,
+    boxes,
+    of_program,
+    opt_stack,
+    phases,
+    touches,
+    trace_length,
+)
 from iosim.cache.of_program import count
 from iosim.errors import InputError
 from iosim.problem import BlockSparse
-from iosim.program.marks import masks
+from iosim.program.block_masks import masks
 
 SEEDS = range(30)
 
@@ -93,7 +103,7 @@ def test_atoms_are_chains_of_words(seed: int) -> None:
     runs = sorted(some)
     many = [[k for low, high in box for k in range(low, high)] for box in runs]
     start, stop = (np.array([run[end] for box in runs for run in box]) for end in (0, 1))
-    atom, each, words = atoms.atoms(start, stop, np.array([len(box) for box in runs]))
+    atom, each, words = address_ranges.atoms(start, stop, np.array([len(box) for box in runs]))
     expected = chains(many)
     assert each.tolist() == [len(box) for box in expected]
     named = list(zip(atom.tolist(), itertools.chain(*expected), strict=True))
@@ -101,7 +111,7 @@ def test_atoms_are_chains_of_words(seed: int) -> None:
     assert all(words[x] == len(chain) for x, chain in named)
     assert len(words) == len({x for x, _ in named})
     for box in many:
-        firsts, longs = atoms.runs_of(np.array(box))
+        firsts, longs = address_ranges.runs_of(np.array(box))
         joined = list(zip(firsts, longs, strict=True))
         assert [k for first, n in joined for k in range(first, first + n)] == box
         assert all(x + n != y for (x, n), (y, _) in itertools.pairwise(joined))
@@ -236,12 +246,12 @@ def test_nests_are_measured_as_they_are_walked(
     """Lengths in lines, by phases where tiles lie anywhere; in one piece or few lanes at once."""
     instance = nest(seed)
 
-    def made(*_: Any, **__: Any) -> int:
+    def refuse(*_: Any, **__: Any) -> int:
         raise AssertionError("the stream is made to be counted")
 
-    monkeypatch.setattr(of_program, "length_of", made)
+    monkeypatch.setattr(of_program, "length_of", refuse)
     if fast:
-        monkeypatch.setattr(measure, "LANES", 3)
+        monkeypatch.setattr(trace_length, "LANES", 3)
     layouts: dict[str, Any] = [{}, {"A": Tiled(2, 3)}, {"A": "column-major"}][seed % 3]
     for line in (2, 3 + seed % 3):
         stream = touches(instance, unit="lines", line_words=line, layouts=layouts)
@@ -291,9 +301,9 @@ def test_phases_that_are_too_many_are_not_counted(monkeypatch: pytest.MonkeyPatc
 
 def test_weights_beyond_what_floats_hold_are_summed_exactly() -> None:
     big = np.array([2**53, 1, 2**60 + 1])
-    assert measure.total(big, 1) == 2**53 + 2**60 + 2
-    assert measure.total(big, np.array([1, 3, 4])) == 2**53 + 2**62 + 7
-    assert measure.total(2**70, 3) == 3 * 2**70
+    assert trace_length.total(big, 1) == 2**53 + 2**60 + 2
+    assert trace_length.total(big, np.array([1, 3, 4])) == 2**53 + 2**62 + 7
+    assert trace_length.total(2**70, 3) == 3 * 2**70
     counted = phases.Phased(nothing(), frozenset())
     for times in (big, big.astype(object) * 2**20, np.array([3, 4, 5])):
         found = counted._starts(np.array([1, 1, 2]), times, (1, 4))
@@ -302,18 +312,18 @@ def test_weights_beyond_what_floats_hold_are_summed_exactly() -> None:
 
 def nothing() -> Any:
     """A ground on which nothing lies."""
-    return ground.Ground("lines", 3, {}, {})
+    return address_map.Ground("lines", 3, {}, {})
 
 
 def test_words_and_times_beyond_64_bits_are_refused() -> None:
     """Of numbers and of arrays; up to 2⁶² they are taken."""
     lanes = np.array([1, 2**31])
-    assert measure.words_of((2**31, 2**31)) == 2**62
-    assert measure.words_of((lanes, 2**31)).tolist() == [2**31, 2**62]
+    assert trace_length.words_of((2**31, 2**31)) == 2**62
+    assert trace_length.words_of((lanes, 2**31)).tolist() == [2**31, 2**62]
     for shape in ((2**31, 2**31 + 1), (lanes, 2**31 + 1)):
         with pytest.raises(InputError, match="words at once are more than addresses have room"):
-            measure.words_of(shape)
-    assert measure._multiplied(lanes, np.array([2**31, 2**31])).tolist() == [2**31, 2**62]
-    assert measure._multiplied(2**40, 2**40) == 2**80
+            trace_length.words_of(shape)
+    assert trace_length._multiplied(lanes, np.array([2**31, 2**31])).tolist() == [2**31, 2**62]
+    assert trace_length._multiplied(2**40, 2**40) == 2**80
     with pytest.raises(InputError, match="more iterations than numbers of 64 bits can say"):
-        measure._multiplied(lanes, 2**31 + 1)
+        trace_length._multiplied(lanes, 2**31 + 1)

@@ -27,9 +27,9 @@ from iosim.cache import (
     closed,
     compiled,
     curve,
-    halves,
     memory,
     of_arrays,
+    partitioned,
     replay,
     replay_many,
     sampled,
@@ -572,7 +572,8 @@ def test_what_was_compiled_is_found_again_unless_its_text_changed(tmp_path: Path
         "from iosim.cache.compiled import compiled;"
         "replay(of_arrays([0, 1, 0]), Cache(capacity=1, policy={policy!r}), fast=True);"
         "p = POLICIES[{policy!r}];"
-        "f = compiled(online._loop, set_of=online._whole, hit=p.hit, enter=p.enter, evict=p.evict);"
+        "f = compiled("
+        "online._loop, set_of=online._single_set, hit=p.hit, enter=p.enter, evict=p.evict);"
         "print(sum(f.stats.cache_hits.values()), sum(f.stats.cache_misses.values()))"
     )
 
@@ -606,7 +607,7 @@ SOME = of_arrays([0, 1, 0])
         (lambda: of_arrays([2**63]), "address 9223372036854775808 is too large"),
         (lambda: shared.interleaved(SOME, shared.lockstep(1)), "one stream is nothing to"),
         (lambda: shared.interleaved([3], shared.lockstep(1)), "int is no stream"),
-        (lambda: halves.replay_parts(SOME, Cache(capacity=2)), "doesn't say whose"),
+        (lambda: partitioned.replay_parts(SOME, Cache(capacity=2)), "doesn't say whose"),
         (lambda: tiles.passes("x"), "passes of str: bind() a program first"),
         (lambda: closed.loads([], 0), "capacity = 0 is outside"),
     ],

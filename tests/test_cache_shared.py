@@ -7,8 +7,8 @@ import pytest
 
 import iosim
 from iosim.cache import Cache, Traffic, of_arrays, replay, transfers
-from iosim.cache.halves import replay_parts
 from iosim.cache.of_program import items
+from iosim.cache.partitioned import replay_parts
 from iosim.cache.shared import (
     by_clock,
     by_times,
@@ -22,7 +22,7 @@ from iosim.cache.shared import (
 from iosim.errors import InputError
 
 
-def _seen(both):
+def _pairs(both):
     """Pairs of an item and the number of its access, in order."""
     seen = {}
     found = []
@@ -63,9 +63,9 @@ def test_in_step_and_in_turn_against_items_that_are_walked():
         resident, burst = int(rng.integers(1, 6)), int(rng.integers(1, 5))
         chunk = int(rng.choice([1, 2, 7, 1000]))
         both = interleaved(_numbered(lengths), lockstep(resident), chunk)
-        assert _seen(both) == _walked(lengths, resident, 1, True)
+        assert _pairs(both) == _walked(lengths, resident, 1, True)
         both = interleaved(_numbered(lengths), round_robin(resident, burst), chunk)
-        assert _seen(both) == _walked(lengths, resident, burst, False)
+        assert _pairs(both) == _walked(lengths, resident, burst, False)
 
 
 def test_any_order_is_sorted_by_its_times_whatever_the_chunk():
@@ -88,7 +88,7 @@ def test_any_order_is_sorted_by_its_times_whatever_the_chunk():
                 for nth in range(n)
             )
             both = interleaved(_numbered(lengths), order, int(rng.choice([1, 3, 50, 1000])))
-            assert _seen(both) == [(k, nth) for _, k, nth in want]
+            assert _pairs(both) == [(k, nth) for _, k, nth in want]
             assert both.stream.length == len(want)
 
 

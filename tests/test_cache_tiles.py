@@ -10,10 +10,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import attention_programs, dependent_schedules, random_schedules, split_schedules
-from test_cache_closed import ALWAYS, drawn
+from test_cache_closed import ALWAYS, draw_instance
 
 import iosim
-from iosim.cache import Cache, memory, replay_many, tiles, touches, watched
+from iosim.cache import Cache, memory, progress, replay_many, tiles, touches
 from iosim.cache.curves import curve
 from iosim.cache.of_program import count
 from iosim.cache.tiles import Passes, lru, lru_at, opt, passes
@@ -42,7 +42,7 @@ def held_to_words(instance: iosim.Instance, data: Any, **positions: Any) -> Pass
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
 def test_tiles_are_replayed_as_their_words_are(name, data):
-    program, sizes, tiles = drawn(data, name, most=7)
+    program, sizes, tiles = draw_instance(data, name, most=7)
     instance = iosim.bind(program, sizes, tiles)
     by_words, by_tiles = curve(touches(instance)), lru(held_to_words(instance, data))
     for capacity in {*range(1, 60), *by_words.capacities.tolist()}:
@@ -130,7 +130,7 @@ def test_seeded_instances(seed: int):
 
 def test_how_far_it_is_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps of each function: they rise, and end with all."""
-    monkeypatch.setattr(watched, "AT_ONCE", 100)
+    monkeypatch.setattr(progress, "AT_ONCE", 100)
     sizes, b = {"N": 64, "d": 8, "heads": 1}, {"B_r": 16, "B_c": 8}
     instance = iosim.bind(iosim.algorithm("flash2").program, sizes, b)
     found, many = passes(instance), count(instance)
@@ -154,7 +154,7 @@ def test_replays_in_parts_are_replays_at_once(monkeypatch: pytest.MonkeyPatch) -
     made = Passes(draw.integers(30, size=700), draw.random(700) < 0.3, draw.integers(1, 9, size=30))
     rooms = [1, 5, 40, 90, 1000]
     whole = lru_at(made, rooms), [opt(made, c) for c in rooms]
-    monkeypatch.setattr(watched, "AT_ONCE", 3)
+    monkeypatch.setattr(progress, "AT_ONCE", 3)
     monkeypatch.setattr(tiles, "STALE", -2 * 30)
     assert (lru_at(made, rooms), [opt(made, c) for c in rooms]) == whole
 

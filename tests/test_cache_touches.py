@@ -25,17 +25,17 @@ from iosim.cache import (
     Stream,
     Tiled,
     boxes,
-    copies,
     of_program,
     templates,
     touches,
+    trace_chunks,
+    trace_walk,
     transfers,
-    writing,
 )
 from iosim.cache.compiled import available
 from iosim.errors import InputError
 from iosim.problem import BlockSparse, PagedAttention
-from iosim.program.marks import masks
+from iosim.program.block_masks import masks
 from iosim.program.walk import Instance
 
 pytestmark = pytest.mark.numbers
@@ -247,8 +247,8 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(templates, "LIMIT", 40)
         monkeypatch.setattr(templates, "WIDE", 60)
         monkeypatch.setattr(templates, "KEPT", 300)
-        monkeypatch.setattr(copies, "TOGETHER", 3)
-        monkeypatch.setattr(writing, "AT_ONCE", 100)
+        monkeypatch.setattr(trace_walk, "TOGETHER", 3)
+        monkeypatch.setattr(trace_chunks, "AT_ONCE", 100)
 
 
 @given(attention_programs(most=6), st.data())
@@ -342,10 +342,10 @@ def test_lengths_of_large_streams_are_known_without_them(name: str) -> None:
 def test_lengths_in_lines_are_counted_by_phase(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of tiles that no line begins with: without the stream."""
 
-    def made(*_: Any, **__: Any) -> int:
+    def refuse(*_: Any, **__: Any) -> int:
         raise AssertionError("the stream is made to be counted")
 
-    monkeypatch.setattr(of_program, "length_of", made)
+    monkeypatch.setattr(of_program, "length_of", refuse)
     algorithm = iosim.algorithm(name)
     layouts: dict[str, Any] = {"B" if name == "matmul" else "K": Tiled(5, 7)}
     if name == "matmul":

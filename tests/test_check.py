@@ -268,13 +268,13 @@ def test_every_operation_reduces_what_it_says(name: str) -> None:
     whole = spec.numpy(*operands, *scalars)
     for letter in sorted(set("".join(dims))):
 
-        def first(x: Any, d: str, letter: str = letter) -> Any:
+        def take_first(x: Any, d: str, letter: str = letter) -> Any:
             return np.take(x, [0], axis=d.index(letter)) if letter in d else x
 
-        parts = (first(x, d) for x, d in zip(operands, dims, strict=True))
+        parts = (take_first(x, d) for x, d in zip(operands, dims, strict=True))
         slices = spec.numpy(*parts, *scalars)
         same = all(
-            np.allclose(first(a, dims[k]), b)
+            np.allclose(take_first(a, dims[k]), b)
             for a, b, k in zip(whole, slices, spec.writes, strict=True)
         )
         assert same == (letter not in spec.over), letter

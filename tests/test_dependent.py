@@ -75,12 +75,12 @@ def test_the_iteration_that_is_said_has_the_peak(case: Any) -> None:
     found = peak_at(iosim.bind(program, sizes, tiles))
     every: list[tuple[int, set[str], dict[str, Any]]] = []
 
-    def seen(words: int, held: dict[str, int], at: dict[Any, int]) -> None:
+    def record_moment(words: int, held: dict[str, int], at: dict[Any, int]) -> None:
         edges = [x for x in at if isinstance(x, Edge)]
         where = {x.tile.var: (at[x], at[Edge(x.tile, "stop")]) for x in edges if x.end == "start"}
         every.append((words, set(held), where))
 
-    _, top = by_walking(program, sizes, tiles, seen)
+    _, top = by_walking(program, sizes, tiles, record_moment)
     assert found.words == top
     assert top == 0 or (top, set(found.buffers), found.tiles) in every
 

@@ -74,7 +74,7 @@ def inputs(problem: Any) -> dict[str, Any]:
     return hbm
 
 
-def drawn(data: Any, name: str, most: int = 24) -> Any:
+def draw_instance(data: Any, name: str, most: int = 24) -> Any:
     P = data.draw(st.integers(1, 7))
     deal = data.draw(st.sampled_from(list(DEALINGS))) if schedule(name).dealt else "contiguous"
     return on_devices(name, data.draw(problems(name, P, most)), P, deal)
@@ -85,7 +85,7 @@ def drawn(data: Any, name: str, most: int = 24) -> Any:
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_run_count_and_closed_form_agree(name: str, data: Any) -> None:
-    instance = drawn(data, name)
+    instance = draw_instance(data, name)
     hbm = inputs(instance.problem)
     run, want = run_devices(instance, hbm), instance.problem.reference(hbm)
     assert set(run.outputs) == set(want)
@@ -104,7 +104,7 @@ def test_run_count_and_closed_form_agree(name: str, data: Any) -> None:
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_no_schedule_is_below_a_bound(name: str, data: Any) -> None:
-    instance = drawn(data, name, most=200)
+    instance = draw_instance(data, name, most=200)
     counts = count_links(instance)
     for M in (max(counts.peak), 1):
         setting = Setting(instance.problem, instance.P, M, instance.schedule.placement)
@@ -146,7 +146,7 @@ def tight(name: str, problem: Any, P: int) -> tuple[str, float]:
 def test_where_bounds_are_tight(name: str, problem: Any, P: int, bound: str, most: float) -> None:
     """So a bound 1.3 times as high would be above what a schedule moves."""
     if bound == "dealt-rows-backward":
-        problem = AttentionBackward(**problem.told)
+        problem = AttentionBackward(**problem.as_dict)
     report = devices_report(on_devices(name, problem, P))
     (found,) = (x for x in report.bounds if x.name == bound)
     assert found.gap is not None

@@ -109,7 +109,7 @@ def owners(parts: list[list[int]]) -> dict[int, int]:
     return {i: p for p, part in enumerate(parts) for i in part}
 
 
-def same(name: str, problem: Any, P: int, links: Links, deal: str = "contiguous") -> None:
+def check_counts(name: str, problem: Any, P: int, links: Links, deal: str = "contiguous") -> None:
     instance = on_devices(name, problem, P, deal)
     counts = count_links(instance)
     want = {link: words for link, words in links.items() if words}
@@ -129,11 +129,11 @@ def test_rings_and_gathers_of_attention(deal: str) -> None:
     ):
         given = {"N": N, "d": d, "heads": groups * group, "kv_heads": groups, "causal": P % 2 == 0}
         held = keys(rows_of(deal, N, P), groups, d, "KV")
-        same("ring-attention", Attention(**given), P, ring(held, P - 1), deal)
-        same("all-gather-attention", Attention(**given), P, spread(held), deal)
+        check_counts("ring-attention", Attention(**given), P, ring(held, P - 1), deal)
+        check_counts("all-gather-attention", Attention(**given), P, spread(held), deal)
         links = ring(held, P - 1)
         links.update(ring(keys(rows_of(deal, N, P), groups, d, "kv"), P))  # dK and dV come home
-        same("ring-attention-backward", AttentionBackward(**given), P, links, deal)
+        check_counts("ring-attention-backward", AttentionBackward(**given), P, links, deal)
 
 
 def test_all_to_alls_and_layers_and_gradients_and_collectives() -> None:
@@ -145,27 +145,29 @@ def test_all_to_alls_and_layers_and_gradients_and_collectives() -> None:
             after = {(i, g): heads[g] for i, g in every}
             links = moved(before, after, (group + 2) * d)
             links.update(moved(after, before, group * d))
-            same("ulysses-attention", Attention(N, d, groups * group, kv_heads=groups), P, links)
+            check_counts(
+                "ulysses-attention", Attention(N, d, groups * group, kv_heads=groups), P, links
+            )
         width, other = 3, 5
         parts = [set(itertools.product(part, range(width))) for part in runs(N, P)]
         both = spread(parts)
         both.update(collect(parts))
         for name in ("tensor-parallel", "tensor-sequence-parallel"):
-            same(name, FeedForward(N, width, other), P, both)
-        same("data-parallel", WeightGradient(other, N, width), P, both)
-        same("data-parallel-sharded", WeightGradient(other, N, width), P, collect(parts))
+            check_counts(name, FeedForward(N, width, other), P, both)
+        check_counts("data-parallel", WeightGradient(other, N, width), P, both)
+        check_counts("data-parallel-sharded", WeightGradient(other, N, width), P, collect(parts))
         words = [set(part) for part in runs(N, P)]
-        same("all-gather", Gather(N), P, spread(words))
-        same("reduce-scatter", SumOver(N, P), P, collect(words))
+        check_counts("all-gather", Gather(N), P, spread(words))
+        check_counts("reduce-scatter", SumOver(N, P), P, collect(words))
         both = spread(words)
         both.update(collect(words))
-        same("all-reduce", SumOver(N, P), P, both)
+        check_counts("all-reduce", SumOver(N, P), P, both)
         tree = Counter[tuple[int, int]]()
         for p in range(1, P):  # its parent lacks its lowest one
             parent = int(f"{p:b}"[::-1].replace("1", "0", 1)[::-1], 2)
             tree[p, parent] += N
             tree[parent, p] += N
-        same("tree-all-reduce", SumOver(N, P), P, tree)
+        check_counts("tree-all-reduce", SumOver(N, P), P, tree)
 
 
 @pytest.mark.parametrize("deal", ["contiguous", "zigzag", "striped"])

@@ -176,7 +176,7 @@ def test_files_are_written_all_or_none(
     (tmp_path / "e99").mkdir()
     (tmp_path / "e99" / "a.csv").write_text("before")
     with pytest.raises(SystemExit) as end:
-        experiments.whole(one.main)
+        experiments.run_main(one.main)
     assert end.value.code == 130
     assert capsys.readouterr().err == "experiments: interrupted, nothing was written\n"
     assert [p.name for p in (tmp_path / "e99").iterdir()] == ["a.csv"]

@@ -110,7 +110,7 @@ def as_fused(graph: Graph) -> Graph:
         "back",
         "attention_back",
         [dO, Q, K, V, O, L],
-        [x.called(y.name) for x, y in zip((Q, K, V), (dQ, dK, dV), strict=True)],
+        [x.renamed(y.name) for x, y in zip((Q, K, V), (dQ, dK, dV), strict=True)],
         over="j k",
         **settings,
     )
@@ -166,7 +166,7 @@ def test_kernels_that_compute_weights_again_come_together_or_not_at_all() -> Non
 def test_weights_that_something_else_reads_are_not_computed_again() -> None:
     graph, M = training(sizes=(12, 12, 2)), 200
     assert len(list(recomputations(graph))) == 1
-    reader = operator("reader", "relu", [graph.tensors["P"]], [graph.tensors["P"].called("R")])
+    reader = operator("reader", "relu", [graph.tensors["P"]], [graph.tensors["P"].renamed("R")])
     kept = Graph("kept", graph.operators, frozenset({*(t.name for t in graph.outputs), "P"}))
     for other in (graph.with_operators([reader]), kept):
         assert not list(recomputations(other))
@@ -177,7 +177,7 @@ def test_gradients_that_are_none_are_not_taken_for_attention_s() -> None:
     graph = training(sizes=(12, 12, 2))
     dQ = graph.writer["dQ"]
     dS, K = dQ.reads
-    other = replace(dQ, reads=(dS, K.called("another K")))
+    other = replace(dQ, reads=(dS, K.renamed("another K")))
     operators = tuple(other if op is dQ else op for op in graph.operators)
     changed = Graph("changed", operators, frozenset(t.name for t in graph.outputs))
     assert len(list(recomputations(graph))) == 1

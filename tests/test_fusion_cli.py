@@ -10,8 +10,8 @@ import pytest
 from test_cli import iosim_, ok
 
 from iosim.fusion import FUSIONS, PAPER, Illegal, fused, kernel, partition
-from iosim.fusion.known import RECORDED
 from iosim.fusion.members import fusable
+from iosim.fusion.named_fusions import RECORDED
 from iosim.layers.architectures import layer
 from iosim.layers.graph import Graph
 from iosim.operators import OPERATORS, Operator
@@ -27,12 +27,12 @@ def bert() -> Graph:
     return layer("bert-large", "training", batch=8, N=512)
 
 
-def told(*words: str) -> Any:
+def run_json(*words: str) -> Any:
     return json.loads(ok("fuse", *words, "--json"))
 
 
 def test_a_chain_moves_2n_words_instead_of_2kn() -> None:
-    answer = told("chain", "--k", "1:16", "--words", "4Mi")
+    answer = run_json("chain", "--k", "1:16", "--words", "4Mi")
     assert [r["k"] for r in answer["chains"]] == list(range(1, 17))
     for r in answer["chains"]:
         assert r["words_none"] == 2 * r["k"] * 2**22
@@ -42,7 +42,7 @@ def test_a_chain_moves_2n_words_instead_of_2kn() -> None:
 
 
 def test_a_model_as_json_adds_up(bert: Graph) -> None:
-    answer = told(*BERT, "--M", str(M))
+    answer = run_json(*BERT, "--M", str(M))
     groups = answer["groups"]
     assert sorted(x for g in groups for x in g["operators"]) == sorted(
         op.name for op in bert.operators
@@ -168,7 +168,7 @@ def test_which_kinds_may_be_beside_others() -> None:
     x = operand("X", "j i", s)
     for name in maps:
         kind = OPERATORS[name]
-        op = Operator("op", kind, (x,) * (kind.reads or 2), (x.called("Y"),), ("i",)[: kind.over])
+        op = Operator("op", kind, (x,) * (kind.reads or 2), (x.renamed("Y"),), ("i",)[: kind.over])
         assert fusable(op), name
     graphs = [layer(m, "training", batch=2, N=8) for m in ("mixtral-8x7b", "gpt2", "llama3-8b")]
     graphs.append(layer("llama3-8b", "decode", batch=2, N=8))
@@ -186,7 +186,7 @@ def test_groups_of_a_file_are_counted(tmp_path: Path) -> None:
     groups = [[op.name] for op in prefill.operators]
     file = write(tmp_path / "one.json", {"groups": groups})
     words = ("--model", "bert-base", "--phase", "prefill", "--N", "16", "--M", "100000")
-    answer = told(*words, "--fusion", file)
+    answer = run_json(*words, "--fusion", file)
     totals = {r["fusion"]: r["words"] for r in answer["totals"]}
     assert totals[file] == totals["none"]
 
@@ -239,18 +239,18 @@ MLP = ("--graph", "docs/examples/mlp.toml")
 
 
 def test_a_graph_of_one_s_own_with_its_groups() -> None:
-    answer = told(*MLP)
+    answer = run_json(*MLP)
     totals = {r["fusion"]: r["words"] for r in answer["totals"]}
     assert list(totals) == ["none", "best", "file"]
     assert totals["best"] < totals["file"] < totals["none"]
-    mine = told(*MLP, "--fusion", "file")
+    mine = run_json(*MLP, "--fusion", "file")
     assert sum(g["words_in"] + g["words_out"] for g in mine["groups"]) == totals["file"]
 
 
 def test_kernels_that_fit_within_less_move_no_less() -> None:
     words = ("--model", "gpt2", "--phase", "prefill", "--N", "64")
     every, some = (
-        next(r["words"] for r in told(*words, *more)["totals"] if r["fusion"] == "best")
+        next(r["words"] for r in run_json(*words, *more)["totals"] if r["fusion"] == "best")
         for more in ((), ("--within", "1000"))
     )
     assert every < some

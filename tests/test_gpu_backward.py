@@ -9,9 +9,9 @@ import pytest
 from test_cli import iosim_
 from test_gpu_records import RECORDED
 
-from iosim.gpu.before import reads
+from iosim.gpu.dram_prediction import reads
 from iosim.gpu.errors import GpuError
-from iosim.gpu.layers.counted import STREAM_WORDS
+from iosim.gpu.layers.launch_counters import STREAM_WORDS
 from iosim.gpu.records.counters import BOUNDARIES
 from iosim.gpu.records.record import COUNTERS, PROFILED, read_record
 from iosim.gpu.reports import _moved, backward, gpu_report, runner

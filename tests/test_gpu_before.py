@@ -13,12 +13,12 @@ from test_cli import iosim_
 from test_gpu_records import GPUS
 
 from iosim.cache import Cache, replay
-from iosim.cache.halves import replay_parts
 from iosim.cache.of_program import items
+from iosim.cache.partitioned import replay_parts
 from iosim.cache.shared import by_clock, interleaved, lockstep, sweeps
 from iosim.cli.sharing import sentence
 from iosim.gpu import l2
-from iosim.gpu.before import reads, resident
+from iosim.gpu.dram_prediction import reads, resident
 from iosim.gpu.records.record import read_record
 from iosim.gpu.reports.dram import dram_rows
 from iosim.gpu.run.job import Job

@@ -18,7 +18,7 @@ from iosim.gpu.reports import gpu_report
 from iosim.gpu.reports.validate import TOLERANCE, validate_jobs
 from iosim.gpu.run import patterns
 from iosim.problem import BlockSparse
-from iosim.program.marks import BlockMask, masks
+from iosim.program.block_masks import BlockMask, masks
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 

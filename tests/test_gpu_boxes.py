@@ -14,8 +14,8 @@ from iosim.cache import tiles
 from iosim.cache.of_program import items
 from iosim.cache.shared import drifting, lockstep
 from iosim.counting.numbers import count
-from iosim.gpu import boxes, l2
-from iosim.gpu.before import reads
+from iosim.gpu import l2, launch_trace
+from iosim.gpu.dram_prediction import reads
 from iosim.gpu.emitter.nests import nests
 from iosim.gpu.records.counters import moved_at
 from iosim.gpu.records.record import read_record
@@ -62,7 +62,7 @@ CASES = [
 def test_sets_of_words(name, problem, sizes):
     """Word by word, item by item: touched, stored, and read before it was stored."""
     job = Job.of(name, problem, sizes)
-    found = boxes.launches(job)
+    found = launch_trace.launches(job)
     instance = job.instance
     wide = {}
     wanted = []
@@ -129,7 +129,7 @@ def test_a_product_in_step_by_hand(programs):
                     else (("A", i, inner), False)
                 )
     job = Job.of("matmul", MatMul(m * B, n * B, k * B), {"B_m": B, "B_n": B, "B_k": B})
-    (launch,) = boxes.launches(job)
+    (launch,) = launch_trace.launches(job)
     curve = tiles.lru(launch.passes(lockstep(programs)))
     for room in (1, 2, 5, 9, 14, 30, 60, 100):
         assert curve.loads_at(room * B * B * 2) == lru(accesses, room) * B * B * 2
@@ -152,7 +152,7 @@ def test_a_causal_mask_in_step_by_hand(programs):
                 elif step == last + 1:
                     accesses.append((("O", i), True))
     job = Job.of("flash2", Attention(rows * B, 8, causal=True), {"B_r": B, "B_c": B})
-    (launch,) = boxes.launches(job)
+    (launch,) = launch_trace.launches(job)
     curve = tiles.lru(launch.passes(lockstep(programs)))
     for room in (1, 2, 3, 5, 8, 13, 30):
         assert curve.loads_at(room * B * 8 * 2) == lru(accesses, room) * B * 8 * 2
@@ -162,7 +162,7 @@ def test_a_causal_mask_in_step_by_hand(programs):
 def test_sweeps_are_waves(heads):
     """Where items sweep the same, following the boxes gives what the closed form says."""
     job = Job("flash2", {"N": 128, "d": 8, "heads": heads}, {"B_r": 8, "B_c": 8})
-    (launch,) = boxes.launches(job)
+    (launch,) = launch_trace.launches(job)
     assert l2.unlike_sweeps(job) == ""
     for programs in (1, 4, 7, 16):
         curve = tiles.lru(launch.passes(lockstep(programs)))
@@ -190,7 +190,9 @@ def beyond(gpu, folder, some):
             continue
         measured = moved_at("dram", record.launches[at]).load_bytes
         said = least = most = 0
-        for kernel, launch in zip(record.measured[at].kernels, boxes.launches(job), strict=True):
+        for kernel, launch in zip(
+            record.measured[at].kernels, launch_trace.launches(job), strict=True
+        ):
             low = high = step = launch.footprint
             if launch.touched > size * l2.L2_SHARE:
                 order = lockstep(kernel.per_sm * sms)
@@ -263,7 +265,11 @@ def test_recorded_backward_passes_beyond_l2(gpu, name, d, followed):
     bodies = nests(job.instance)
     assert len(bodies) == len(kernels) == len(LONG[gpu, name, d])
     for k in followed:
-        kernel, launch, own = kernels[k], boxes.launch(job, bodies[k]), record.launches[at][k]
+        kernel, launch, own = (
+            kernels[k],
+            launch_trace.launch(job, bodies[k]),
+            record.launches[at][k],
+        )
         said = launch.footprint
         if launch.touched > half:
             said = tiles.lru(launch.passes(lockstep(kernel.per_sm * sms))).loads_at(half)
@@ -316,7 +322,7 @@ def test_the_command(words, said):
 
 
 def test_boxes_that_meet_in_part_are_cut():
-    row, number, words = boxes._cut(np.array([[0, 4, 0, 3], [2, 6, 0, 3], [0, 6, 1, 2]]))
+    row, number, words = launch_trace._cut(np.array([[0, 4, 0, 3], [2, 6, 0, 3], [0, 6, 1, 2]]))
     area = {}
     for k, n in enumerate(number.tolist()):
         area.setdefault(int(row[k]), []).append(int(words[n]))

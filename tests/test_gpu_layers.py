@@ -15,7 +15,7 @@ from test_cli import ok
 from iosim.errors import InputError
 from iosim.fusion import partition
 from iosim.gpu.errors import GpuError
-from iosim.gpu.layers import cases, counted
+from iosim.gpu.layers import cases, launch_counters
 from iosim.gpu.layers import groups as g
 from iosim.gpu.layers.cases import CASES, QUICK, VARIANTS, LayerCase
 from iosim.gpu.layers.trace import GRADIENT_SUM, Launch, launches, typical
@@ -470,7 +470,7 @@ def test_the_plan_shares_its_seconds_and_reads_few_counters():
     assert len(measure.asked["runs"]) == len(CASES) * len(VARIANTS)
     assert gpu_report("layers").counters(given) == "wanted"
     assert gpu_report("layers").counters({**given, "counters": False}) == ""
-    assert len(profile.others) == len(counted.COUNTERS) == 16
+    assert len(profile.others) == len(launch_counters.COUNTERS) == 16
     _, fewer = gpu_report("layers").plan({**given, "ordinary": False})
     assert len(fewer.others) == 10
     (only,) = gpu_report("layers").plan({**given, "counters": False})

@@ -16,7 +16,7 @@ from iosim.devices.program import Compute
 from iosim.errors import InputError
 from iosim.gpu.errors import GpuError
 from iosim.gpu.links.cases import CALLS, LinkCase, calls, schedules
-from iosim.gpu.links.execute import TORCH_OPS, _seen
+from iosim.gpu.links.execute import TORCH_OPS, _visible_runs
 from iosim.gpu.links.nvlink import FIELDS, LinkBytes, LinkCounters, _Field
 from iosim.gpu.reports import gpu_report, replay
 
@@ -24,7 +24,7 @@ from iosim.gpu.reports import gpu_report, replay
 def test_cases_say_what_crosses() -> None:
     found = calls((1, 4), 2) + schedules((2048, 4096, 16384), 2)
     assert {case.schedule for case in found} > set(CALLS)
-    by_name = {(case.schedule, case.said): case.sent_bytes for case in found}
+    by_name = {(case.schedule, case.text): case.sent_bytes for case in found}
     assert by_name["all-gather", "n=524288"] == (2**19, 2**19)
     assert by_name["all-reduce", "n=524288"] == by_name["send", "n=524288"] == (2**20, 2**20)
     assert by_name["ring-attention", "N=16384 d=128 heads=8"] == (2**25, 2**25)
@@ -66,9 +66,9 @@ def test_operations_on_gpus_are_those_of_devices() -> None:
 def test_what_a_run_of_rows_sees() -> None:
     """Runs are as they are kept: those before are whole, one's own is masked, later ones unseen."""
     runs = [(0, 3, 1), (9, 3, 1), (3, 3, 1), (6, 3, 1)]
-    assert _seen(3, 3, runs) == [(0, 3, False), (6, 9, True)]
-    assert _seen(9, 3, runs) == [(0, 3, False), (3, 6, True), (6, 12, False)]
-    assert _seen(0, 3, runs) == [(0, 3, True)]
+    assert _visible_runs(3, 3, runs) == [(0, 3, False), (6, 9, True)]
+    assert _visible_runs(9, 3, runs) == [(0, 3, False), (3, 6, True), (6, 12, False)]
+    assert _visible_runs(0, 3, runs) == [(0, 3, True)]
 
 
 def test_counters_without_a_gpu_say_why() -> None:

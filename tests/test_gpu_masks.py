@@ -13,7 +13,7 @@ import walking
 import iosim
 from iosim.gpu import EmitError, emit, interpret, l2
 from iosim.gpu.emitter import layout
-from iosim.gpu.emitter.whole import UNKNOWN
+from iosim.gpu.emitter.unmasked import UNKNOWN
 from iosim.program.ops import OPS
 from iosim.units import bytes_of
 

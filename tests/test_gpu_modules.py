@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_layers import BERT, GPT2, LLAMA, given
+from test_layers import BERT, GPT2, LLAMA, draw_inputs
 
-from iosim.layers.architectures import asked, layer
+from iosim.layers.architectures import check_request, layer
 
 torch = pytest.importorskip("torch")
 from iosim.gpu.layers import modules  # noqa: E402
@@ -24,8 +24,8 @@ def _double(x: Any) -> Any:
 
 def _built(config: Any, phase: str, attention: str) -> tuple[Any, dict[str, Any], Any, Any]:
     graph = layer(config, phase, batch=3, N=N, attention=attention)
-    arrays = given(graph)
-    made = modules.module(asked(config, phase, 3, N, attention=attention)).double()
+    arrays = draw_inputs(graph)
+    made = modules.module(check_request(config, phase, 3, N, attention=attention)).double()
     for name, (parameter, turned) in made.weights().items():
         parameter.data = modules.from_graph(_double(arrays[name]), turned, parameter)
     others = {x: _double(a) for x, a in arrays.items() if x in ("cos", "sin")}

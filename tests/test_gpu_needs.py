@@ -14,13 +14,13 @@ import pytest
 from iosim.gpu.errors import GpuError
 from iosim.gpu.reports import REPORTS, gpu_report, runner
 from iosim.gpu.reports.validate import CASES
-from iosim.gpu.run import needs
+from iosim.gpu.run import requirements
 from iosim.gpu.run.cuda import Cuda
 
 ORIGIN = {"date": "", "commit": "", "command": ""}
 
 
-def _found(monkeypatch, *, packages=("torch", "triton"), devices=1, ncu="/usr/bin/ncu"):
+def _set_machine(monkeypatch, *, packages=("torch", "triton"), devices=1, ncu="/usr/bin/ncu"):
     """A machine with these packages, so many GPUs, and ncu or none."""
 
     def count(where):
@@ -37,15 +37,15 @@ def _found(monkeypatch, *, packages=("torch", "triton"), devices=1, ncu="/usr/bi
 
     monkeypatch.setattr(importlib.util, "find_spec", find)
     monkeypatch.setattr(ctypes, "CDLL", load)
-    monkeypatch.setattr(needs.shutil, "which", lambda name: ncu)
+    monkeypatch.setattr(requirements.shutil, "which", lambda name: ncu)
 
 
 def _files(monkeypatch, tmp_path, only, held):
     params, status = tmp_path / "params", tmp_path / "status"
     params.write_text(f"ResmanDebugLevel: 4294967295\nRmProfilingAdminOnly: {only}\n")
     status.write_text(f"Name:\tpython\nCapEff:\t{held}\n")
-    monkeypatch.setattr(needs, "PARAMETERS", params)
-    monkeypatch.setattr(needs, "STATUS", status)
+    monkeypatch.setattr(requirements, "PARAMETERS", params)
+    monkeypatch.setattr(requirements, "STATUS", status)
 
 
 def test_each_thing_that_may_be_missing_is_named(monkeypatch):
@@ -55,22 +55,22 @@ def test_each_thing_that_may_be_missing_is_named(monkeypatch):
         (("torch", "triton"), 0, "no CUDA device"),
         (("torch", "triton"), 1, ""),
     ]:
-        _found(monkeypatch, packages=packages, devices=devices)
-        assert said in needs.no_gpu()
-        assert bool(said) == bool(needs.no_gpu())
+        _set_machine(monkeypatch, packages=packages, devices=devices)
+        assert said in requirements.no_gpu()
+        assert bool(said) == bool(requirements.no_gpu())
 
 
 def test_a_driver_without_devices_is_no_gpu(monkeypatch):
-    _found(monkeypatch)
+    _set_machine(monkeypatch)
     cuda = SimpleNamespace(cuInit=lambda flags: 100, cuDeviceGetCount=lambda where: 0)
     monkeypatch.setattr(ctypes, "CDLL", lambda name: cuda)
-    assert needs.no_gpu() == needs.NO_DEVICE
+    assert requirements.no_gpu() == requirements.NO_DEVICE
     monkeypatch.setattr(cuda, "cuInit", lambda flags: 0)
-    assert needs.no_gpu() == needs.NO_DEVICE  # none is counted
+    assert requirements.no_gpu() == requirements.NO_DEVICE  # none is counted
 
 
 def test_forbidden_counters_are_known_before_a_run(monkeypatch, tmp_path):
-    _found(monkeypatch)
+    _set_machine(monkeypatch)
     for only, held, said in [
         (1, "0000000000000000", "NVreg_RestrictProfilingToAdminUsers=0"),
         (1, "00000000a80425fb", "NVreg_RestrictProfilingToAdminUsers=0"),  # of a container
@@ -80,12 +80,12 @@ def test_forbidden_counters_are_known_before_a_run(monkeypatch, tmp_path):
         (0, "0000000000000000", ""),
     ]:
         _files(monkeypatch, tmp_path, only, held)
-        assert said in needs.no_counters()
-        assert bool(said) == bool(needs.no_counters())
-    monkeypatch.setattr(needs, "PARAMETERS", tmp_path / "none")
-    assert needs.no_counters() == ""
-    _found(monkeypatch, ncu=None)
-    assert needs.no_counters() == needs.NO_NCU
+        assert said in requirements.no_counters()
+        assert bool(said) == bool(requirements.no_counters())
+    monkeypatch.setattr(requirements, "PARAMETERS", tmp_path / "none")
+    assert requirements.no_counters() == ""
+    _set_machine(monkeypatch, ncu=None)
+    assert requirements.no_counters() == requirements.NO_NCU
 
 
 @pytest.mark.parametrize("name", REPORTS)
@@ -97,20 +97,20 @@ def test_no_report_plans_without_a_gpu(name, monkeypatch, tmp_path):
         raise AssertionError("planned")
 
     idle = replace(report, plan=plan)
-    _found(monkeypatch, packages=())
+    _set_machine(monkeypatch, packages=())
     with pytest.raises(GpuError, match="PyTorch is not installed"):
         runner.run_report(idle, given, tmp_path / "out", ORIGIN, print)
     assert not (tmp_path / "out").exists()
-    _found(monkeypatch, ncu=None)
+    _set_machine(monkeypatch, ncu=None)
     said: list[str] = []
     with pytest.raises((GpuError, AssertionError)) as stop:
         runner.run_report(idle, given, tmp_path / "out", ORIGIN, said.append)
     counters = report.counters(given)
     if counters == "needed":
-        assert str(stop.value) == needs.NO_NCU
+        assert str(stop.value) == requirements.NO_NCU
     else:
         assert str(stop.value) == "planned"
-        assert said == [needs.NO_NCU if counters else ""]
+        assert said == [requirements.NO_NCU if counters else ""]
 
 
 def test_what_a_report_says_of_counters_is_what_it_plans():
@@ -147,12 +147,12 @@ def test_the_command_imports_no_torch_before_it_says_so():
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert done.stdout.split("\n")[:2] == ["2", "[]"], done.stderr
-    assert done.stderr.strip() == f"iosim: {needs.NO_TORCH}"
+    assert done.stderr.strip() == f"iosim: {requirements.NO_TORCH}"
 
 
 def test_a_launch_of_seconds_is_timed_once():
     device, left = Cuda.__new__(Cuda), []
-    device.seconds = lambda go: left.pop(0)  # type: ignore[method-assign]
+    device.time_launch = lambda go: left.pop(0)  # type: ignore[method-assign]
     left[:] = [9.0, 1.0]
     assert device.median_time(lambda: None) == 9.0
     assert left == [1.0]

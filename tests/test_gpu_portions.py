@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gluon_machine import held, ran
+from gluon_machine import ran, run_instance
 
 import iosim
 from iosim.algorithms._passes import finish, heads, statistics
@@ -81,7 +81,7 @@ def test_a_loop_may_end_with_tiles_that_no_mask_changes():
     problem, masks = iosim.Attention(N=192, d=16, window=(40, None)), []
     program = iosim.build("twice", problem.form, twice)
     instance = iosim.bind(program, problem.sizes, {"B_r": 64, "B_c": 32})
-    _, words, _ = held(instance, problem, masks)
+    _, words, _ = run_instance(instance, problem, masks)
     assert words == dict(iosim.count(instance))
     # Rows i to i + 63 hide keys in tiles before i + 23: 1 of 6, 3 and 5; the first has its mask.
     assert sorted(masks) == [2 * 1, 2 * 3, 2 * 5]

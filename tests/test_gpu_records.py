@@ -23,7 +23,7 @@ from iosim.gpu.records.counters import Moved, anonymous, moved_at, read_report
 from iosim.gpu.records.record import read_record
 from iosim.gpu.reports import REPORTS, gpu_report, replay, runner, validate
 from iosim.gpu.reports.dram import LOCKSTEP_TOLERANCE
-from iosim.gpu.run import needs, profiler
+from iosim.gpu.run import profiler, requirements
 from iosim.output import provenance
 from iosim.output.table import write_csv
 from iosim.problem import BaseProblem
@@ -351,7 +351,7 @@ def test_a_run_without_counters_warns_where_it_can_do_without(tmp_path, monkeypa
     given = {"algorithms": ("copy",), "d": (64,), "M": (8192,), "N": (1024,), "dtype": ("fp16",)}
     given["cases"] = ("dense",)
     (tmp_path / "report.csv").write_text("of an earlier run")
-    assert _run("validate", tmp_path, monkeypatch, **given, counters=True) == needs.NO_NCU
+    assert _run("validate", tmp_path, monkeypatch, **given, counters=True) == requirements.NO_NCU
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "SHA256SUMS",
         "measured.json",

@@ -19,7 +19,7 @@ from iosim.gpu import emit
 from iosim.gpu.reports import bench, gpu_report, replay, runner
 from iosim.gpu.reports._entry import WorkerRun
 from iosim.gpu.reports._targets import ran_instead
-from iosim.gpu.run import needs, profiler
+from iosim.gpu.run import profiler, requirements
 from iosim.gpu.targets import PLAIN, TARGETS, Installation, chosen, target
 
 ORIGIN = {"date": "2026-01-02", "commit": "abc", "command": "iosim gpu bench --target hopper"}
@@ -192,7 +192,7 @@ def test_text_is_emitted_for_the_target_that_is_asked_for(monkeypatch, capsys):
         raise AssertionError("asked for the device")
 
     monkeypatch.setattr(runner, "machine", machine)
-    monkeypatch.setattr(needs, "machine", machine)
+    monkeypatch.setattr(requirements, "machine", machine)
     words = ("emit", "flash2", "--N", "512", "--tiles", "B_r=64,B_c=64", "--target")
     code, out = _main(monkeypatch, capsys, *words, "hopper")
     assert code == 0
@@ -231,11 +231,11 @@ def test_the_driver_is_asked_for_the_device(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "version", {"triton": "3.7.1"}.__getitem__)
     with monkeypatch.context() as patch:
         patch.setattr(importlib.metadata, "PackageNotFoundError", KeyError)
-        assert needs.machine() == Installation("NVIDIA A100-SXM4", (8, 6), "3.7.1")
+        assert requirements.machine() == Installation("NVIDIA A100-SXM4", (8, 6), "3.7.1")
         for name in values:
             failing[:] = [name]
-            assert needs.machine() == Installation(triton="3.7.1")
+            assert requirements.machine() == Installation(triton="3.7.1")
         patch.setattr(importlib.metadata, "version", {"pytorch-triton": "3.8"}.__getitem__)
-        assert needs.machine().triton == "3.8"
+        assert requirements.machine().triton == "3.8"
         patch.setattr(importlib.metadata, "version", {}.__getitem__)
-        assert needs.machine() == Installation()
+        assert requirements.machine() == Installation()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import iosim
-from iosim.gpu.run import wanted
+from iosim.gpu.run import reference
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -23,15 +23,15 @@ OPTIONS = [
 def test_some_rows_and_columns_are_those_of_all(options, monkeypatch):
     problem = iosim.AttentionBackward(40, 8, 4, **options)
     x = {name: torch.from_numpy(value) for name, value in problem.random().items()}
-    check = wanted.check_of(problem)
+    check = reference.check_of(problem)
     followed = check.follow(torch, problem, x)
     x |= {name: value.reshape(x[name].shape) for name, value in followed.items()}
     want = problem.reference({n: v.numpy() for n, v in x.items()})
     for part in (False, True):
         if part:
-            monkeypatch.setattr(wanted, "LONG", 16)
-            monkeypatch.setattr(wanted, "SCORES", 7 * problem.keys)
-            monkeypatch.setattr(wanted, "SOME", 10)
+            monkeypatch.setattr(reference, "LONG", 16)
+            monkeypatch.setattr(reference, "SCORES", 7 * problem.keys)
+            monkeypatch.setattr(reference, "SOME", 10)
         for name, all_of_it in want.items():
             got, found = check.want(torch, problem, x, torch.from_numpy(all_of_it), name)
             assert got.numel() < all_of_it.size if part else got.numel() == all_of_it.size

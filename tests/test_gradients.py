@@ -62,7 +62,7 @@ def test_the_reference_is_the_slope_of_the_forward_pass(what: str) -> None:
 
 
 @functools.cache
-def made(problem: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def build_gradients(problem: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Inputs of a problem, and its gradients."""
     hbm = problem.random(seed=1)
     return hbm, problem.reference(hbm)
@@ -76,7 +76,7 @@ def folds(algorithm: Any, problem: Any, tiles: dict[str, int], *, in_symbols: bo
     program = algorithm.program_for(problem)
     instance = iosim.bind(program, problem.sizes, tiles)
     closed, top = iosim.count(instance), iosim.peak(instance)
-    hbm, gradients = made(problem)
+    hbm, gradients = build_gradients(problem)
     run = iosim.simulate(instance, iosim.Machine(max(1, top)), hbm)
     assert run.counts == closed == tally(instance)
     assert run.peak_words == top
@@ -92,13 +92,13 @@ def folds(algorithm: Any, problem: Any, tiles: dict[str, int], *, in_symbols: bo
 
 def by_hand(algorithm: Any, problem: Any, tiles: dict[str, int]) -> Any:
     """What the oracle moves by tensor, and its peak; its gradients are right."""
-    hbm, gradients = made(problem)
+    hbm, gradients = build_gradients(problem)
     of_q, of_k = (problem.heads, problem.N), np.shape(hbm["K"])[:2]
     given = {
         x: words.reshape(*(of_k if x in "KV" else of_q), *words.shape[-1:] * (x != "L")).tolist()
         for x, words in hbm.items()
     }
-    mem = backward_oracle.words(algorithm.name, case(**problem.told), tiles, given)
+    mem = backward_oracle.words(algorithm.name, case(**problem.as_dict), tiles, given)
     for key, want in gradients.items():
         found = [value for _, value in sorted(mem.hbm[key].items())]
         np.testing.assert_allclose(found, want.ravel(), rtol=1e-11, atol=1e-11, err_msg=key)
@@ -119,8 +119,8 @@ def test_each_schedule_with_each_option(name: str, what: str) -> None:
         check(algorithm, problem, tiles, in_symbols=B == 5 and what == "sinks")
 
 
-def drawn(data: Any, name: str, forward: Any, most: int) -> None:
-    algorithm, problem = iosim.algorithm(name), AttentionBackward(**forward.told)
+def check_drawn(data: Any, name: str, forward: Any, most: int) -> None:
+    algorithm, problem = iosim.algorithm(name), AttentionBackward(**forward.as_dict)
     params = algorithm.program_for(problem).params
     tiles = {p.name: data.draw(st.integers(p.least, most), label=p.name) for p in params}
     check(algorithm, problem, tiles)
@@ -129,14 +129,14 @@ def drawn(data: Any, name: str, forward: Any, most: int) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(SCHEDULES), attention_options(), st.data())
 def test_every_count_agrees(name: str, forward: Any, data: Any) -> None:
-    drawn(data, name, forward, 9)
+    check_drawn(data, name, forward, 9)
 
 
 @pytest.mark.slow
 @settings(max_examples=2000, deadline=None)
 @given(st.sampled_from(SCHEDULES), attention_options(most=11), st.data())
 def test_every_count_agrees_at_length(name: str, forward: Any, data: Any) -> None:
-    drawn(data, name, forward, 13)
+    check_drawn(data, name, forward, 13)
 
 
 # More words than are needed, in each fold alike, and the same gradients.
@@ -146,7 +146,7 @@ WASTE: dict[str, tuple[str, Callable[[Any], Any]]] = {
         lambda _: lambda b, j, B_r, **how: b.tiles("N", B_r),
     ),
     "a column too many": (
-        "seen",
+        "visible_columns",
         lambda right: lambda b, i: (right(b, i)[0] - 1, right(b, i)[1] + 1),
     ),
     "zeros to every key": ("unseen_keys", lambda _: lambda b: (0, "N_k")),
@@ -168,7 +168,7 @@ def test_only_the_oracle_sees_words_for_nothing(
     tiles = {p.name: 2 for p in algorithm.program_for(problem).params}
     moved, _ = folds(algorithm, problem, tiles)
     needed, _ = by_hand(algorithm, problem, tiles)
-    if part == "seen" and name in ("flash1_backward", "flash2_backward"):
+    if part == "visible_columns" and name in ("flash1_backward", "flash2_backward"):
         assert moved == needed  # they ask which rows see a key, never the other way round
     else:
         assert sum(moved.values()) > sum(needed.values())

@@ -65,7 +65,7 @@ first = ["in", "gelu"]
 """
 
 
-def told(folder: Path, text: str | bytes, name: str = "mine.toml") -> Path:
+def write_graph(folder: Path, text: str | bytes, name: str = "mine.toml") -> Path:
     path = folder / ("mine.json" if name == "mine.toml" and text[:1] == "{" else name)
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
@@ -97,12 +97,12 @@ def test_a_file_is_the_graph_that_it_describes(tmp_path: Path) -> None:
         frozenset("Y"),
         "bf16",
     )
-    found = load(told(tmp_path, TOML))
+    found = load(write_graph(tmp_path, TOML))
     assert found.graph == want
     assert found.groups == {"first": ("in", "gelu")}
-    again = load(told(tmp_path, to_json(found.graph, found.groups), "mine.json"))
+    again = load(write_graph(tmp_path, to_json(found.graph, found.groups), "mine.json"))
     assert again == found
-    assert read(told(tmp_path, TOML, "without_suffix")) == want
+    assert read(write_graph(tmp_path, TOML, "without_suffix")) == want
 
 
 @given(strategies.graphs())
@@ -205,7 +205,7 @@ def test_bad_files(said: str, tmp_path: Path) -> None:
     before, after = BAD[said]
     assert before in TOML
     text = TOML.replace(before, after, 1)
-    assert said in line(told(tmp_path, text))
+    assert said in line(write_graph(tmp_path, text))
 
 
 def one(kind: str, reads: str, writes: str, **more: Any) -> dict[str, Any]:
@@ -242,26 +242,28 @@ def test_bad_operators(said: str, tmp_path: Path) -> None:
         if f'"{name}"' in used
     }
     text = {"iosim_graph": 1, "sizes": {"j": 4, "i": 8}, "tensors": tensors, "operators": operators}
-    assert said in line(told(tmp_path, json.dumps(text)))
+    assert said in line(write_graph(tmp_path, json.dumps(text)))
 
 
 def test_bad_json(tmp_path: Path) -> None:
     good = to_json(parsed(TOML).graph)
-    assert "this is no JSON" in line(told(tmp_path, good[:-3], "x.json"))
-    assert "'name' is there twice" in line(told(tmp_path, '{"name": 1, "name": 2}', "x.json"))
-    assert "NaN is no number" in line(told(tmp_path, '{"name": NaN}', "x.json"))
-    assert "must be a table, got a list" in line(told(tmp_path, "[1]", "x.json"))
-    assert "this is no JSON" in line(told(tmp_path, "[" * 100_000, "x.json"))
-    assert "this is no JSON" in line(told(tmp_path, '{"t": ' + "9" * 5000 + "}", "x.json"))
-    assert "this is no TOML" in line(told(tmp_path, good, "x.toml"))
+    assert "this is no JSON" in line(write_graph(tmp_path, good[:-3], "x.json"))
+    assert "'name' is there twice" in line(
+        write_graph(tmp_path, '{"name": 1, "name": 2}', "x.json")
+    )
+    assert "NaN is no number" in line(write_graph(tmp_path, '{"name": NaN}', "x.json"))
+    assert "must be a table, got a list" in line(write_graph(tmp_path, "[1]", "x.json"))
+    assert "this is no JSON" in line(write_graph(tmp_path, "[" * 100_000, "x.json"))
+    assert "this is no JSON" in line(write_graph(tmp_path, '{"t": ' + "9" * 5000 + "}", "x.json"))
+    assert "this is no TOML" in line(write_graph(tmp_path, good, "x.toml"))
     empty = '{"iosim_graph": 1, "operators": []}'
-    assert "the graph is empty: give it operators" in line(told(tmp_path, empty, "x.json"))
+    assert "the graph is empty: give it operators" in line(write_graph(tmp_path, empty, "x.json"))
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert "there is no such file" in line(tmp_path / "no.toml")
     assert "it is no file" in line(tmp_path)
-    assert "it is no UTF-8 text" in line(told(tmp_path, b"\xff\xfe"))
+    assert "it is no UTF-8 text" in line(write_graph(tmp_path, b"\xff\xfe"))
     with (tmp_path / "large.json").open("wb") as file:
         file.truncate(100 * 10**6)
     assert f"more than {MOST_BYTES:,} bytes" in line(tmp_path / "large.json")
@@ -403,7 +405,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    path = str(told(tmp_path, TOML))
+    path = str(write_graph(tmp_path, TOML))
     table = run("graph", path).stdout
     assert "gelu" in table
     assert "first" in table
@@ -414,7 +416,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert found["operators"][2]["words"]["V"] == {"in": 256, "out": 0}
     assert sum(x["words_in"] for x in found["classes"].values()) == found["totals"]["words_in"]
     assert parsed(run("graph", path, "--as-file").stdout) == load(path)
-    bad = run("graph", str(told(tmp_path, TOML.replace("gelu", "gleu"))))
+    bad = run("graph", str(write_graph(tmp_path, TOML.replace("gelu", "gleu"))))
     assert bad.returncode == 2
     assert bad.stderr.splitlines() == [
         "iosim: mine.toml: gleu: unknown kind of operator 'gleu': did you mean 'gelu'?"

@@ -52,9 +52,9 @@ def by_hand(p: Any, tiles: dict[str, int], hbm: Any) -> Memory:
                 for x in range(p.d):
                     mem.load("Q", *at(g, u, i), x)
                 for y in range(width):
-                    mem.put(0.0, "O", *at(g, u, i), y)
-                mem.put(-math.inf, "max", u, i)
-                mem.put(0.0, "sum", u, i)
+                    mem.write(0.0, "O", *at(g, u, i), y)
+                mem.write(-math.inf, "max", u, i)
+                mem.write(0.0, "sum", u, i)
             seen = [j for j in range(keys) if any(sees(p, i, j) for i in I)]
             for part in ([j for j in seen if j < sinks], [j for j in seen if j >= sinks]):
                 for J in ([*part[k : k + B_c]] for k in range(0, len(part), B_c)):
@@ -62,7 +62,7 @@ def by_hand(p: Any, tiles: dict[str, int], hbm: Any) -> Memory:
             for u, i in rows:
                 for y in range(width):
                     total = mem.get("sum", u, i) or 1.0
-                    mem.put(mem.get("O", *at(g, u, i), y) / total, "O", *at(g, u, i), y)
+                    mem.write(mem.get("O", *at(g, u, i), y) / total, "O", *at(g, u, i), y)
                     mem.store("O", *at(g, u, i), y)
                     mem.drop("O", *at(g, u, i), y)
                 for x in range(p.d):
@@ -80,7 +80,7 @@ def _tile(mem: Memory, p: Any, g: int, rows: Any, J: Any, width: int, at: Any) -
     for u, i in rows:
         for j in J:
             terms = (mem.get("Q", *at(g, u, i), x) * mem.get("K", g, j, x) for x in range(p.d))
-            mem.put(math.fsum(terms) if sees(p, i, j) else -math.inf, "S", u, i, j)
+            mem.write(math.fsum(terms) if sees(p, i, j) else -math.inf, "S", u, i, j)
     for j in J:
         for x in range(p.d):
             mem.drop("K", g, j, x)
@@ -93,12 +93,12 @@ def _tile(mem: Memory, p: Any, g: int, rows: Any, J: Any, width: int, at: Any) -
             top = max(mem.get("max", u, i), *scores.values())
             shrink = math.exp(mem.get("max", u, i) - top)
             weights = {j: math.exp(s - top) for j, s in scores.items()}
-            mem.put(mem.get("sum", u, i) * shrink + sum(weights.values()), "sum", u, i)
-            mem.put(top, "max", u, i)
+            mem.write(mem.get("sum", u, i) * shrink + sum(weights.values()), "sum", u, i)
+            mem.write(top, "max", u, i)
             for y in range(width):
                 more = sum(w * mem.get("V", g, j, y) for j, w in weights.items())
                 key = ("O", *at(g, u, i), y)
-                mem.put(mem.get(*key) * shrink + more, *key)
+                mem.write(mem.get(*key) * shrink + more, *key)
         for j in J:
             mem.drop("S", u, i, j)
     for j in J:
@@ -202,7 +202,7 @@ def test_the_agreement_can_fail(
 ) -> None:
     p = Attention(7, 2, 6, N_k=9, kv_heads=2, causal=True)
     check(name, p, tiles)
-    for wrong in ({**p.told, "causal": False}, {**p.told, "window": (3, None)}):
+    for wrong in ({**p.as_dict, "causal": False}, {**p.as_dict, "window": (3, None)}):
         other = by_hand(Attention(**wrong), tiles, p.random(seed=7))
         monkeypatch.setitem(globals(), "by_hand", lambda *_, other=other: other)
         with pytest.raises(AssertionError):

@@ -128,15 +128,15 @@ capacity_bytes = "a slide"
 """
 
 
-def told(folder: Path, text: str = OWN) -> Path:
+def write_machine(folder: Path, text: str = OWN) -> Path:
     path = folder / "tomorrow.toml"
     path.write_text(text, encoding="utf-8")
     return path
 
 
 def test_a_machine_of_ones_own(tmp_path: Path) -> None:
-    own = machine(told(tmp_path))
-    assert own == machine(str(told(tmp_path))) == described(told(tmp_path))
+    own = machine(write_machine(tmp_path))
+    assert own == machine(str(write_machine(tmp_path))) == described(write_machine(tmp_path))
     assert (own.name, own.title, own.ridge_for("bf16")) == ("tomorrow", "Tomorrow", 500)
     assert (own.sm_words("bf16"), own.chip_words("bf16")) == (131072, 100_000_000)
     sources = {what: source for what, _, _, source in own.numbers()}
@@ -144,7 +144,7 @@ def test_a_machine_of_ones_own(tmp_path: Path) -> None:
     assert sources["capacity_bytes"] == "a slide"
     assert sources["l2_bytes_per_s"] == NO_SOURCE
     assert sources["launch_s"].startswith("assumption")
-    free = machine(told(tmp_path, "launch_s = 0\n" + OWN))
+    free = machine(write_machine(tmp_path, "launch_s = 0\n" + OWN))
     assert (free.launch_s, free.source("launch_s")) == (0, "tomorrow.toml")
 
 
@@ -208,7 +208,7 @@ def test_bad_files(said: str, tmp_path: Path) -> None:
     if after == "@":
         text = "peaks = 5\n" + OWN.replace(before, "")
     with pytest.raises(InputError) as error:
-        machine(told(tmp_path, text))
+        machine(write_machine(tmp_path, text))
     assert said in str(error.value)
     assert "tomorrow.toml" in str(error.value)
     assert "\n" not in str(error.value)
@@ -227,7 +227,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_the_example_of_the_page_is_a_machine(tmp_path: Path) -> None:
     page = (ROOT / "docs/machines.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```toml\n(.*?)```", page, re.S)
-    own = machine(told(tmp_path, example))
+    own = machine(write_machine(tmp_path, example))
     assert own.title == "Next year's GPU"
     assert {what for what, value, *_ in own.numbers() if value is None} == set()
 
@@ -267,12 +267,12 @@ def test_machines_in_json(tmp_path: Path) -> None:
             if "fp8" in one.peaks
             else "fp8" not in told_["ridge_flop_per_byte"]
         )
-    own = json.loads(ok("machines", str(told(tmp_path)), "--json"))
+    own = json.loads(ok("machines", str(write_machine(tmp_path)), "--json"))
     assert (own["title"], own["sources"]["l2_bytes_per_s"]) == ("Tomorrow", NO_SOURCE)
 
 
 def test_bad_machines_on_the_command_line(tmp_path: Path) -> None:
-    for word in ("h10", "no.toml", str(told(tmp_path, OWN.replace("= 100", "= -3")))):
+    for word in ("h10", "no.toml", str(write_machine(tmp_path, OWN.replace("= 100", "= -3")))):
         done = iosim_("machines", word)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.count("\n") == 1
@@ -285,7 +285,7 @@ def test_the_option_gives_a_machine(tmp_path: Path) -> None:
         found.append(gpu)
 
     found: list[Hardware] = []
-    for words in ([], ["--gpu", "a100"], ["--gpu", str(told(tmp_path))]):
+    for words in ([], ["--gpu", "a100"], ["--gpu", str(write_machine(tmp_path))]):
         command.main(words, standalone_mode=False)
     assert [x.name for x in found] == ["h200", "a100", "tomorrow"]
 

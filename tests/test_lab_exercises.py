@@ -157,7 +157,7 @@ GOOD: dict[str, Any] = {
 }
 
 
-def written(path: Path, view: str | None = "watch", **changes: str | None) -> Path:
+def write_exercise(path: Path, view: str | None = "watch", **changes: str | None) -> Path:
     fields = {k: v for k, v in (GOOD | changes).items() if v is not None}
     head = "" if view is None else f'view = "{view}"\n'
     body = "".join(f"{k} = {v}\n" for k, v in fields.items())
@@ -166,7 +166,7 @@ def written(path: Path, view: str | None = "watch", **changes: str | None) -> Pa
 
 
 def test_a_lecturers_own_come_first(tmp_path: Path) -> None:
-    found = exercises(written(tmp_path / "own.toml"))
+    found = exercises(write_exercise(tmp_path / "own.toml"))
     assert found["watch"][0]["question"] == "How many?"
     assert found["watch"][1:] == BUILT_IN["watch"]
     assert {k: v for k, v in found.items() if k != "watch"} == {
@@ -253,7 +253,7 @@ WORDS = '{ is = "words", program = "flash2", N = 64, d = 8, M = 200 }'
     ],
 )
 def test_what_is_wrong_with_an_exercise(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
-    path = written(tmp_path / "own.toml", **{"view": "watch"} | changes)
+    path = write_exercise(tmp_path / "own.toml", **{"view": "watch"} | changes)
     with pytest.raises(InputError, match=why) as found:
         exercises(path)
     assert "\n" not in str(found.value)

@@ -35,7 +35,7 @@ def replayed():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hardware, "replay", watched)
-        return hardware.made(GPUS), saved
+        return hardware.build_data(GPUS), saved
 
 
 @pytest.mark.numbers

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_cli import iosim_, ok
-from test_targets import others
+from test_targets import bad_targets
 
 from iosim import Attention, algorithm, bind, optimal_tiles, watch
 from iosim.errors import InputError
@@ -167,7 +167,7 @@ def test_the_command_writes_whole_files_or_none(
 ) -> None:
     """With data that are there; the test below has the command make its own."""
     monkeypatch.setattr(pages, "payload", lambda **_: data)
-    for name, said in others(tmp_path).items():
+    for name, said in bad_targets(tmp_path).items():
         before = sorted(tmp_path.iterdir())
         done = iosim_("lab", "-o", name, "--no-open", cwd=tmp_path)
         assert done.returncode == 2
@@ -258,7 +258,7 @@ def test_the_widget_has_the_page_s_data_and_bundle() -> None:
 
 
 def test_the_widget_answers() -> None:
-    def asked(**args: Any) -> dict[str, Any]:
+    def ask_widget(**args: Any) -> dict[str, Any]:
         return widget.answer({"id": 7, "what": "tiles", "args": args})
 
     problem = Attention(256, 16, causal=True)
@@ -267,7 +267,7 @@ def test_the_widget_answers() -> None:
     best = optimal_tiles(flash2.program_for(problem), problem, M)
     value = {"tiles": best.tiles, "words": str(best.total_words), "peak": str(best.peak_words)}
     sizes = {"N": 256, "d": 16, "causal": True}
-    assert asked(algo="flash2", sizes=sizes, M=M) == {"id": 7, "value": value}
+    assert ask_widget(algo="flash2", sizes=sizes, M=M) == {"id": 7, "value": value}
     own = widget.answer(
         {"id": 7, "what": "tiles", "args": {"algo": "mine", "sizes": problem.sizes, "M": M}},
         {"mine": flash2.program_for(problem)},
@@ -279,7 +279,7 @@ def test_the_widget_answers() -> None:
         ({"algo": "flash2", "sizes": {"N": 0, "d": 1}, "M": 3}, "N"),
         ({"algo": "flash2"}, "asked with other arguments"),
     ):
-        assert said in asked(**args)["wrong"]
-        assert "\n" not in asked(**args)["wrong"]
+        assert said in ask_widget(**args)["wrong"]
+        assert "\n" not in ask_widget(**args)["wrong"]
     for bad in (None, 3, {}, {"what": ["tiles"]}, {"what": "tiles", "args": None}):
         assert "wrong" in widget.answer(bad)

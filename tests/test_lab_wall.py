@@ -24,7 +24,7 @@ pytestmark = pytest.mark.numbers
 @pytest.fixture(scope="module")
 def told() -> dict[str, Any]:
     """What the page gets: after a way through JSON."""
-    made: dict[str, Any] = json.loads(json.dumps(wall.made(), allow_nan=False))
+    made: dict[str, Any] = json.loads(json.dumps(wall.build_data(), allow_nan=False))
     return made
 
 
@@ -36,7 +36,7 @@ def named(told: dict[str, Any], machine: str) -> dict[str, Any]:
     return next(m for m in told["machines"] if m["name"] == machine)
 
 
-def asked(told: dict[str, Any], model: str, phase: str, batch: int) -> dict[str, Any]:
+def find_layer(told: dict[str, Any], model: str, phase: str, batch: int) -> dict[str, Any]:
     """A layer, with its graph."""
     return next(
         x | {"graph": g}
@@ -77,7 +77,7 @@ COMMANDS = [
 def test_operators_are_rows_of_the_roofline(
     told: dict[str, Any], model: str, phase: str, batch: int, gpu: str
 ) -> None:
-    one, machine = asked(told, model, phase, batch), named(told, gpu)
+    one, machine = find_layer(told, model, phase, batch), named(told, gpu)
     (about,) = (m for m in told["models"] if m["name"] == model)
     out = json.loads(
         ok(
@@ -145,7 +145,7 @@ def work_in(work: Any, dtype: str) -> Any:
 def test_partitions_are_those_of_fuse(
     told: dict[str, Any], model: str, phase: str, batch: int, gpu: str
 ) -> None:
-    one, machine = asked(told, model, phase, batch), named(told, gpu)
+    one, machine = find_layer(told, model, phase, batch), named(told, gpu)
     graph, place = one["graph"], machine["memory"][L2_DRAM]
     ops = [op["name"] for op in graph["operators"]]
     words = {

@@ -90,7 +90,7 @@ def test_sizes_follow_from_what_is_typed(problem: Attention) -> None:
 def test_sizes_of_pages_follow() -> None:
     problem = PagedAttention(N_k=100, d=64, heads=32, kv_heads=8, page=16, batch=4)
     told = traced_sizes(PagedAttention, problem.form)
-    assert {name: value(x, problem.told) for name, x in told.items()} == problem.sizes
+    assert {name: value(x, problem.as_dict) for name, x in told.items()} == problem.sizes
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +184,7 @@ def filled(draw: st.DrawFn) -> tuple[str, Problem, Problem]:
     if "align" in chosen:
         given["align"] = draw(st.sampled_from(options["align"].choices))
     plain = of.problem(**sizes, **given)
-    whole = plain.told | {"N_k": plain.keys, "d_v": plain.values, "kv_heads": plain.groups}
+    whole = plain.as_dict | {"N_k": plain.keys, "d_v": plain.values, "kv_heads": plain.groups}
     fills = [x for x in _fills(of) if x != "sinks"]  # 0 sinks are no form of their own
     more = {x: whole[x] for x in draw(st.sets(st.sampled_from(fills)))}
     return name, plain, of.problem(**{**sizes, **given, **more})

@@ -25,13 +25,13 @@ from layer_runs import (
     Arrays,
     Model,
     angles,
-    given,
+    draw_inputs,
     masks,
 )
 
 from iosim.algorithms import algorithm
 from iosim.errors import InputError
-from iosim.layers.architectures import ARCHITECTURES, asked, layer
+from iosim.layers.architectures import ARCHITECTURES, check_request, layer
 from iosim.layers.blocks import PHASES
 from iosim.layers.files import parsed
 from iosim.layers.graph import Graph
@@ -53,7 +53,7 @@ fused_or_not = pytest.mark.parametrize("attention", WAYS)
 @each
 def test_a_layer_is_the_one_by_hand(config: Config, phase: str) -> None:
     graph = layer(config, phase, batch=3, N=5)
-    arrays = given(graph)
+    arrays = draw_inputs(graph)
     run = graph.run(arrays)
     dropped = masks(graph, run)
     if config.dropout:
@@ -97,7 +97,7 @@ def test_layers_of_any_size(ask: tuple[Config, int, int, int], attention: str) -
     """Prefill is the layer by hand, and decoding gives its last rows."""
     config, batch, N, tokens = ask
     graph = layer(config, "prefill", batch=batch, N=N, attention=attention)
-    arrays = given(graph)
+    arrays = draw_inputs(graph)
     run = graph.run(arrays)
     ones = dict.fromkeys("POAF", np.ones((batch, 1, 1)))
     ones["P"] = np.ones((batch, config.heads, N, N))
@@ -117,7 +117,7 @@ def test_layers_of_any_size(ask: tuple[Config, int, int, int], attention: str) -
 
 def test_bert_with_gelu() -> None:
     graph = layer(replace(BERT, activation="gelu"), "training", batch=3, N=5)
-    arrays = given(graph)
+    arrays = draw_inputs(graph)
     run = graph.run(arrays)
     want = [by_hand.bert(arrays, masks(graph, run), b, by_hand.gelu) for b in range(3)]
     np.testing.assert_allclose(run["Y"], want, atol=1e-12)
@@ -138,9 +138,9 @@ def slope(graph: Graph, arrays: Arrays, y: str, dy: Any, x: str, seed: int) -> t
 @pytest.mark.parametrize("part", ["embedding", "layer", "head"])
 @each
 def test_backward_by_finite_differences(config: Config, part: str, attention: str) -> None:
-    ask = asked(config, "training", 2, 4, attention=attention)
+    ask = check_request(config, "training", 2, 4, attention=attention)
     graph = getattr(ARCHITECTURES[config.family], part)(ask)
-    arrays = given(graph)
+    arrays = draw_inputs(graph)
     wanted = [t.name for t in graph.inputs if f"d{t.name}" in graph.tensors]
     also = set() if part == "embedding" else {"X"}
     assert {t.name for t in graph.inputs if t.role == "weight"} | also == set(wanted)
@@ -155,7 +155,7 @@ def test_backward_by_finite_differences(config: Config, part: str, attention: st
 @each
 def test_fused_attention_is_the_same_layer(config: Config, phase: str) -> None:
     plain, fused = (layer(config, phase, batch=3, N=5, attention=way) for way in WAYS)
-    arrays = given(plain)
+    arrays = draw_inputs(plain)
     want, got = plain.run(arrays), fused.run(arrays)
     for t in fused.outputs:
         np.testing.assert_allclose(got[t.name], want[t.name], atol=1e-12, err_msg=t.name)
@@ -169,7 +169,7 @@ def test_fused_attention_is_the_same_layer(config: Config, phase: str) -> None:
 def test_decoding_gives_the_rows_of_prefill(config: Config, attention: str, tokens: int) -> None:
     N = 7
     prefill = layer(config, "prefill", batch=2, N=N)
-    arrays = given(prefill)
+    arrays = draw_inputs(prefill)
     want = prefill.run(arrays)
     decode = layer(config, "decode", batch=2, N=N, tokens=tokens, attention=attention)
     more = {**arrays, "X": arrays["X"][:, -tokens:]}
@@ -433,7 +433,7 @@ def test_rows_of_experts_are_split_evenly() -> None:
 def test_any_number_of_rows_of_an_expert() -> None:
     """Routing is data: one expert may get every row, and others none."""
     graph = layer(MIXTURE, "training", batch=3, N=5)
-    arrays = given(graph)
+    arrays = draw_inputs(graph)
     arrays["WR"] = np.zeros(arrays["WR"].shape)
     arrays["WR"][3] = 1e-9 * arrays["WR"][3]  # ties: the first two experts get all rows
     run = graph.run(arrays)
@@ -453,7 +453,7 @@ def parts_of(c: Config, **more: Any) -> Iterator[Graph]:
 
 def test_a_step_of_adamw() -> None:
     *_, ends = parts_of(GPT2)
-    arrays = given(ends)
+    arrays = draw_inputs(ends)
     for x in arrays:
         if x.endswith(" v"):
             arrays[x] = arrays[x] ** 2
@@ -535,7 +535,7 @@ def test_devices_sum_every_gradient() -> None:
     assert {op.reads[0].name for op in sums} == {
         f"d{t.name}" for t in layer(LLAMA, "training", batch=2, N=4).inputs if t.role == "weight"
     }
-    arrays = {x: abs(a) for x, a in given(graph).items()}
+    arrays = {x: abs(a) for x, a in draw_inputs(graph).items()}
     np.testing.assert_allclose(graph.run(arrays)["dWQ of all"], 4 * arrays["dWQ"])
     for phase in ("prefill", "decode"):
         many = workload(LLAMA, phase, batch=2, N=4, devices=4)

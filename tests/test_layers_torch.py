@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layer_runs import BERT, DECODERS, GPT2, SMALL, WAYS, Arrays, Model, angles, given, masks
+from layer_runs import BERT, DECODERS, GPT2, SMALL, WAYS, Arrays, Model, angles, draw_inputs, masks
 
 from iosim.layers.architectures import layer
 from iosim.layers.models import Config
@@ -35,7 +35,7 @@ def tensors(arrays: Arrays) -> dict[str, Any]:
     return found
 
 
-def same(got: Any, want: Any, name: str = "") -> None:
+def assert_close(got: Any, want: Any, name: str = "") -> None:
     np.testing.assert_allclose(got, want.detach().numpy(), rtol=1e-9, atol=1e-11, err_msg=name)
 
 
@@ -136,25 +136,25 @@ LAYERS = {"bert": bert, "gpt2": gpt2, "llama": llama, "mixture": mixture}
 @each
 def test_training(config: Config, attention: str) -> None:
     graph = layer(config, "training", batch=3, N=5, attention=attention)
-    arrays = given(graph)
+    arrays = draw_inputs(graph)
     run = graph.run(arrays)
     a = tensors(arrays)
     plain = layer(config, "training", batch=3, N=5)  # where the weights' mask is a tensor
     m = {x: torch.tensor(y) for x, y in masks(plain, plain.run(arrays)).items()}
     Y = LAYERS[config.family](config, a, m if config.dropout else {})
     Y.backward(a["dY"])
-    same(run["Y"], Y, "Y")
+    assert_close(run["Y"], Y, "Y")
     names = ["X", *(t.name for t in graph.inputs if t.role == "weight")]
     for name in names:
-        same(run[f"d{name}"], a[name].grad, name)
+        assert_close(run[f"d{name}"], a[name].grad, name)
 
 
 @fused_or_not
 @each
 def test_prefill(config: Config, attention: str) -> None:
     graph = layer(config, "prefill", batch=3, N=5, attention=attention)
-    arrays = given(graph)
-    same(graph.run(arrays)["Y"], LAYERS[config.family](config, tensors(arrays), {}))
+    arrays = draw_inputs(graph)
+    assert_close(graph.run(arrays)["Y"], LAYERS[config.family](config, tensors(arrays), {}))
 
 
 @pytest.mark.parametrize("tokens", [1, 3])
@@ -162,19 +162,19 @@ def test_prefill(config: Config, attention: str) -> None:
 @decoder
 def test_decoding(config: Config, attention: str, tokens: int) -> None:
     graph = layer(config, "decode", batch=3, N=7, tokens=tokens, attention=attention)
-    arrays = given(graph)
+    arrays = draw_inputs(graph)
     if "cos" in arrays:
         arrays |= angles(tokens, config.head_size, 7 - tokens)
     run = graph.run(arrays)
     a = tensors(arrays)
-    same(run["Y"], LAYERS[config.family](config, a, {}))
+    assert_close(run["Y"], LAYERS[config.family](config, a, {}))
 
 
 @pytest.mark.parametrize("config", [BERT, GPT2], ids=lambda c: c.family)
 def test_pytorch_has_the_layer_itself(config: Config) -> None:
     """`TransformerEncoderLayer`, without dropout; GPT-2's is one whose norms come first."""
     graph = layer(config, "prefill", batch=3, N=5)
-    arrays = given(graph)
+    arrays = draw_inputs(graph)
     first, epsilon = config is GPT2, 1e-5 if config is GPT2 else 1e-12
     module = torch.nn.TransformerEncoderLayer(
         config.hidden,
@@ -208,7 +208,7 @@ def test_pytorch_has_the_layer_itself(config: Config) -> None:
     )
     mask = torch.nn.Transformer.generate_square_subsequent_mask(5, dtype=torch.float64)
     Y = module(a["X"], src_mask=mask if first else None)
-    same(graph.run(arrays)["Y"], Y)
+    assert_close(graph.run(arrays)["Y"], Y)
 
 
 # ---- a whole model -------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def test_a_step_of_training_of_a_whole_model(config: Config) -> None:
     assert runs[-1]["loss"].mean() == pytest.approx(loss.item(), rel=1e-12)
     loss.backward()
     for key, dw in got.items():
-        same(dw, w[key].grad, str(key))
+        assert_close(dw, w[key].grad, str(key))
 
     adam = torch.optim.AdamW(w.values(), lr=1e-4, weight_decay=0.01)
     adam.step()
@@ -270,4 +270,4 @@ def test_a_step_of_training_of_a_whole_model(config: Config) -> None:
         (op,) = (o for o in graph.operators if o.name == f"{name} step")
         zero = np.zeros(dw.shape)
         new, *_ = op(model.arrays[k][name], dw, zero, zero)
-        same(new, w[k, name], name)
+        assert_close(new, w[k, name], name)

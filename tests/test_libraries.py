@@ -72,7 +72,7 @@ def test_cudnn_s_kernels_touch_so_many_tensors() -> None:
 @pytest.mark.parametrize(("N", "B_c"), [(12, 4), (10, 4), (8, 4), (11, 4)])
 def test_the_code_of_2022(N: int, B_c: int) -> None:
     problem = Attention(N, 4, 2, statistics=True)
-    after = AttentionBackward.after(problem)
+    after = AttentionBackward.from_forward(problem)
     Nd, sweeps = 2 * N * 4, -(-N // B_c)
     forward = right(
         iosim.build("first", problem.form, libraries.first_forward), problem, {"B_c": B_c, "B_r": 3}

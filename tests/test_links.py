@@ -34,7 +34,7 @@ def links(text: str) -> list[str]:
     return [x.rstrip(".,;:") for x in _LINK.findall(text) if not x.startswith(_NAMESPACES)]
 
 
-def same(link: str) -> str:
+def normalize(link: str) -> str:
     """What two spellings of an address have in common."""
     return re.sub(r"^https?://(www\.)?|(v\d+)?(\.pdf)?/?$", "", link.lower()).replace(
         "/pdf/", "/abs/"
@@ -68,7 +68,7 @@ def test_one_address_is_written_in_one_way() -> None:
     spelt = defaultdict(set)
     for path in FILES:
         for link in links(path.read_text(encoding="utf-8")):
-            spelt[same(link)].add(link)
+            spelt[normalize(link)].add(link)
     assert len(spelt) > 15
     assert not [ways for ways in spelt.values() if len(ways) > 1]
 
@@ -91,5 +91,7 @@ def test_a_wrong_address_is_found(text: str, says: str) -> None:
 
 def test_two_spellings_of_an_address_are_found() -> None:
     one, *others = "https://a.org/b", "http://a.org/b", "https://www.a.org/b/", "https://A.org/b"
-    assert {same(x) for x in others} == {same(one)}
-    assert same("https://arxiv.org/pdf/2402.07443v2") == same("https://arxiv.org/abs/2402.07443")
+    assert {normalize(x) for x in others} == {normalize(one)}
+    assert normalize("https://arxiv.org/pdf/2402.07443v2") == normalize(
+        "https://arxiv.org/abs/2402.07443"
+    )

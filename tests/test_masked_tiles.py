@@ -270,11 +270,11 @@ def test_large_sizes_are_bounded_as_well(
     looks: list[int] = []
     look = Search._look
 
-    def counted(self: Search, boxes: Any, best: Any) -> Any:
+    def counting_look(self: Search, boxes: Any, best: Any) -> Any:
         looks.append(len(boxes[0]))
         return look(self, boxes, best)
 
-    monkeypatch.setattr(Search, "_look", counted)
+    monkeypatch.setattr(Search, "_look", counting_look)
     for N in (2**22, 2**30, 2**40):
         one = iosim.Attention(N, 64, **options)
         algorithm = iosim.algorithm(name)
@@ -370,7 +370,7 @@ def test_the_bound_of_a_causal_mask_is_exact_where_tiles_divide() -> None:
 def tried(name: str, k: int, N: int, d: int = 2, nest: str = "") -> list[tuple[int, int]]:
     """Words and peak of every valid tiling; with a nest, of those that leave the others alone."""
     traced, sizes, found = program(name, OPTIONS[k]), problem(N, OPTIONS[k], d).sizes, []
-    given = others(traced, nest)
+    given = other_parameters(traced, nest)
     ranges = [
         [given[p.name]] if p.name in given else range(p.least, sizes[p.axis] + 1)
         for p in traced.params
@@ -385,7 +385,7 @@ def tried(name: str, k: int, N: int, d: int = 2, nest: str = "") -> list[tuple[i
     return found
 
 
-def others(traced: Any, nest: str) -> dict[str, int]:
+def other_parameters(traced: Any, nest: str) -> dict[str, int]:
     """The parameters of other nests, whose names end in other numbers, at their least."""
     return {p.name: p.least for p in traced.params if not p.name.endswith(nest)}
 
@@ -396,7 +396,7 @@ def check_best(name: str, k: int, N: int, d: int, nest: str = "") -> None:
     if not found:
         return  # more sinks than keys: no valid tiling
     traced = program(name, OPTIONS[k])
-    fixed = others(traced, nest)
+    fixed = other_parameters(traced, nest)
     peaks = sorted({peak for _, peak in found})
     assert iosim.smallest_capacity(traced, here, fixed=fixed) == peaks[0]
     for M in {*peaks[:: max(1, len(peaks) // 8)], peaks[-1]}:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iosim.bounds.unified import boxes, caps, second
+from iosim.bounds.unified import boxes, caps, pv_products
 from iosim.checks.proof import load_theorem, run_step, steps
 
 pytestmark = pytest.mark.numbers
@@ -201,7 +201,7 @@ MUTANTS = [
     ),
     Mutant(
         "evaluator: segments 1% longer",
-        result(second, "second_cap", lambda c: 0.99 * c),
+        result(pv_products, "second_cap", lambda c: 0.99 * c),
         ("second-shapes",),
         "of the cap",
     ),

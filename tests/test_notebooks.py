@@ -25,11 +25,11 @@ from iosim.bounds import BoundRow
 from iosim.checks import tightness as best
 from iosim.checks import verify
 from iosim.counting import symbols
+from iosim.display import Displayed, Tabled
 from iosim.errors import InputError, IosimError, ProgramError
 from iosim.output import figures, html, views
 from iosim.output.rows import Table
 from iosim.pebbling import Dag, Move, matmul, optimum
-from iosim.shown import Displayed, Tabled
 
 PROBLEM = Attention(N=10, d=2)
 FLASH2 = algorithm("flash2")
@@ -138,7 +138,7 @@ def test_html_has_every_number(name: str) -> None:
     kinds = {
         "Instance": lambda v: numbers_of([[n for _, n in v.values], count(v), iosim.peak(v)]),
         "Run": lambda v: numbers_of([v.counts, v.peak_words, v.outputs]),
-        "Tightness": lambda v: numbers_of([v.problem.told, v.M, v.best.tiles, v.best.words]),
+        "Tightness": lambda v: numbers_of([v.problem.as_dict, v.M, v.best.tiles, v.best.words]),
         "Optimum": lambda v: (
             numbers_of([v.M, v.cost, v.lower_bound, v.loads, v.stores, v.states])
             | set(range(1, len(v.schedule) + 1))
@@ -293,12 +293,12 @@ def test_tables_go_to_pandas_and_back() -> None:
 def test_a_missing_library_is_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real: Callable[..., Any] = importlib.import_module
 
-    def gone(asked: str, *more: Any) -> Any:
+    def refuse_import(asked: str, *more: Any) -> Any:
         if asked == name:
             raise ModuleNotFoundError(f"No module named {asked!r}", name=asked)
         return real(asked, *more)
 
-    monkeypatch.setattr(importlib, "import_module", gone)
+    monkeypatch.setattr(importlib, "import_module", refuse_import)
     with pytest.raises(IosimError, match=rf"{name} is missing: .* -m pip install {name}$"):
         {"pandas": Table(ROWS).to_pandas, "pyarrow": Table(ROWS).to_arrow}[name]()
 

@@ -111,7 +111,7 @@ def numbers() -> list[tuple[str, str]]:
     return found
 
 
-def asked(command: str, option: str, text: str) -> list[str]:
+def list_refusals(command: str, option: str, text: str) -> list[str]:
     """What each call of a command is refused for when an option of it is this text."""
     found = []
     for call in CALLS.get(command, ("--dry-run",)):
@@ -155,7 +155,7 @@ def test_a_number_that_could_be_a_list_is_refused_with_both_readings(
 ) -> None:
     """Only where the option takes one number."""
     monkeypatch.chdir(tmp_path)
-    said = asked(command, option, "500,130,257")
+    said = list_refusals(command, option, "500,130,257")
     takes_list = option in LISTS.get(command, "").split()
     assert any(BOTH in text for text in said) != takes_list, said
 
@@ -167,7 +167,7 @@ def test_powers_are_understood(
     """A power that no option may be is refused for its size, not for its form."""
     monkeypatch.chdir(tmp_path)
     for text in ("10^200", "10**200"):
-        said = asked(command, option, text)
+        said = list_refusals(command, option, text)
         assert any(f"{text} is too large" in one for one in said), said
 
 

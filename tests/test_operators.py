@@ -310,7 +310,7 @@ def test_rows_of_experts_that_do_not_fit() -> None:
         operator("g", "gather", [x, places], [rows])
     logits, best = operand("L", "b j e", S), operand("T", "b j v", S)
     with pytest.raises(InputError, match=r"with one of at most 4 in the place of e"):
-        operator("top", "top_k", [logits], [best, best.called("n")], "e")
+        operator("top", "top_k", [logits], [best, best.renamed("n")], "e")
 
 
 @pytest.mark.parametrize(

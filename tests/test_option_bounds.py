@@ -78,7 +78,7 @@ def test_pairs_rows_and_columns_are_those_of_the_mask_itself() -> None:
             (1, 3, 8), (None, 1, 5, 9), ("lower right", "upper left")
         ):
             p = Attention(N, 2, 3, N_k=K, align=align, causal=causal, window=window, sinks=sinks)
-            mask = p.seen(np.arange(N)[:, None], np.arange(p.keys))
+            mask = p.sees(np.arange(N)[:, None], np.arange(p.keys))
             mask = np.broadcast_to(mask, (N, p.keys))
             want = (3 * mask.sum(), mask.any(axis=1).sum(), mask.any(axis=0).sum())
             assert (p.pairs, p.rows_used, p.columns_used) == want, p
@@ -105,7 +105,7 @@ def test_words_expression_and_curve_agree(options: dict[str, Any]) -> None:
             assert max(0, value) == pytest.approx(b.words(p, 50), rel=1e-12), b.name
 
 
-def drawn(options: dict[str, Any], count: int, most: int, rng: Any) -> list[Attention]:
+def draw_problems(options: dict[str, Any], count: int, most: int, rng: Any) -> list[Attention]:
     """Random problems of one form: the options given, with other numbers."""
 
     def number(upto: int) -> int:
@@ -132,7 +132,7 @@ def test_many_points_with_options_are_single_points(klass: str) -> None:
     """Also where numbers leave the range of 64 bits, and a mask leaves few of many pairs."""
     rng = np.random.default_rng(3)
     for options, most in itertools.product(OPTIONS, (60, 2**40)):
-        problems = drawn(options, 6, most, rng)
+        problems = draw_problems(options, 6, most, rng)
         M = np.exp(rng.uniform(0, 20, 6)).astype(np.int64)
         words, names = best_lower_bound_many(problems[0].form, columns(problems), M, klass)
         for k, p in enumerate(problems):
@@ -315,11 +315,11 @@ def test_monotone_in_pairs_and_memory(klass: str) -> None:
 
 
 @functools.cache
-def counted() -> tuple[tuple[str, Any, Any, Any], ...]:
+def count_best() -> tuple[tuple[str, Any, Any, Any], ...]:
     """(schedule, form, sizes and M, words of its best tiles), all schedules and options."""
     rng, found = np.random.default_rng(5), []
     for options in OPTIONS:
-        problems = drawn(options, 10, 20, rng)
+        problems = draw_problems(options, 10, 20, rng)
         problems = [
             replace(p, d=min(p.d, 9), heads=p.groups * min(4, p.heads // p.groups))
             for p in problems
@@ -338,7 +338,7 @@ def counted() -> tuple[tuple[str, Any, Any, Any], ...]:
 
 def test_no_schedule_moves_less_than_any_bound() -> None:
     attained = 0
-    for name, form, (sizes, M), words in counted():
+    for name, form, (sizes, M), words in count_best():
         for b in BOUNDS.values():
             if (b.problem, b.kind, b.strength) == ("attention", "lower", "exact"):
                 low = b.curve(form, **sizes, M=M)
@@ -351,7 +351,7 @@ def test_a_bound_that_is_too_high_would_be_noticed() -> None:
     """Compulsory words a hundredth higher are above some schedule."""
     assert any(
         (1.01 * bound("compulsory").curve(form, **sizes, M=M) > words).any()
-        for _, form, (sizes, M), words in counted()
+        for _, form, (sizes, M), words in count_best()
         if form.options
     )
 

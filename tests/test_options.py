@@ -46,7 +46,7 @@ TYPED: dict[str, tuple[tuple[str, ...], Attention]] = {
 def test_what_is_typed_is_counted(name: str) -> None:
     words, problem = TYPED[name]
     found = json.loads(ok("count", "flash2", *SIZES, *words, "--json"))
-    told = json.loads(json.dumps(problem.told))  # a pair is a list there
+    told = json.loads(json.dumps(problem.as_dict))  # a pair is a list there
     assert found["problem"] == told
     assert list(found)[:4] == ["algorithm", "engine", "problem", "M"]
     program = iosim.algorithm("flash2").program_for(problem)

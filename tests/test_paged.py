@@ -43,9 +43,9 @@ def by_hand(p: PagedAttention, t: dict[str, int], hbm: Any) -> Memory:
             for at in rows:
                 for x in range(p.d):
                     mem.load("Q", b, g, *at, x)
-                    mem.put(0.0, "O", b, g, *at, x)
-                mem.put(-1e30, "m", *at)
-                mem.put(0.0, "l", *at)
+                    mem.write(0.0, "O", b, g, *at, x)
+                mem.write(-1e30, "m", *at)
+                mem.write(0.0, "l", *at)
             past = min(p.N_k, I.stop + p.N_k - p.N) if p.causal else p.N_k
             for n, J in enumerate(blocks(past, p.page)):
                 mem.load("table", b, n)
@@ -58,7 +58,7 @@ def by_hand(p: PagedAttention, t: dict[str, int], hbm: Any) -> Memory:
                         for x in range(p.d)
                     )
                     hidden = p.causal and j > at[1] + p.N_k - p.N
-                    mem.put(-math.inf if hidden else s, "s", *at, j)
+                    mem.write(-math.inf if hidden else s, "s", *at, j)
                 for j, x in itertools.product(J, range(p.d)):
                     mem.drop("K", *where, j - J.start, x)
                     mem.load("V", *where, j - J.start, x)
@@ -66,13 +66,13 @@ def by_hand(p: PagedAttention, t: dict[str, int], hbm: Any) -> Memory:
                     top = max(mem.get("m", *at), *(mem.get("s", *at, j) for j in J))
                     shrink = math.exp(mem.get("m", *at) - top)
                     weights = {j: math.exp(mem.get("s", *at, j) - top) for j in J}
-                    mem.put(top, "m", *at)
-                    mem.put(mem.get("l", *at) * shrink + sum(weights.values()), "l", *at)
+                    mem.write(top, "m", *at)
+                    mem.write(mem.get("l", *at) * shrink + sum(weights.values()), "l", *at)
                     for x in range(p.d):
                         more = sum(
                             w * mem.get("V", *where, j - J.start, x) for j, w in weights.items()
                         )
-                        mem.put(mem.get("O", b, g, *at, x) * shrink + more, "O", b, g, *at, x)
+                        mem.write(mem.get("O", b, g, *at, x) * shrink + more, "O", b, g, *at, x)
                     for j in J:
                         mem.drop("s", *at, j)
                 for j, x in itertools.product(J, range(p.d)):
@@ -80,7 +80,7 @@ def by_hand(p: PagedAttention, t: dict[str, int], hbm: Any) -> Memory:
                 mem.drop("table", b, n)
             for at in rows:
                 for x in range(p.d):
-                    mem.put(mem.get("O", b, g, *at, x) / mem.get("l", *at), "O", b, g, *at, x)
+                    mem.write(mem.get("O", b, g, *at, x) / mem.get("l", *at), "O", b, g, *at, x)
                     mem.store("O", b, g, *at, x)
                     mem.drop("O", b, g, *at, x)
                     mem.drop("Q", b, g, *at, x)
@@ -243,7 +243,7 @@ def wrong(change: Callable[[Any], Any], reference: bool = True) -> list[str]:
 
 
 def test_bad_tables_are_refused_in_one_line() -> None:
-    def put(value: float) -> Callable[[Any], Any]:
+    def set_entry(value: float) -> Callable[[Any], Any]:
         def change(table: Any) -> Any:
             table[1, 0] = value
             return table
@@ -252,7 +252,7 @@ def test_bad_tables_are_refused_in_one_line() -> None:
 
     for value, told in ((4.0, "4"), (-1.0, "-1"), (0.5, "0.5"), (math.nan, "nan")):
         message = f"table[1, 0] = {told} is no position on pages: give whole numbers in 0..3"
-        assert wrong(put(value)) == [message] * 3
+        assert wrong(set_entry(value)) == [message] * 3
     for said in wrong(lambda table: table[:, :1], reference=False):
         assert "table has shape (2, 1), the problem needs (2, 2)" in said
 
@@ -321,7 +321,7 @@ def test_positions_come_as_they_were_loaded() -> None:
             b.op("zero", at)
             b.free(b.load("X", b.at(at, "m"), "c"), at)
 
-    def made(b: iosim.Builder) -> None:
+    def from_zeros(b: iosim.Builder) -> None:
         at = b.zeros("at")
         b.free(b.load("X", b.at(at, "m"), "c"), at)
 
@@ -347,7 +347,7 @@ def test_positions_come_as_they_were_loaded() -> None:
 
     for schedule, said in (
         (changed, "@at is no position on m: at must be one word as it was loaded from a tensor of"),
-        (made, "@at is no position on m"),
+        (from_zeros, "@at is no position on m"),
         (numbers, "@at is no position on m"),
         (stored, "@at: only loads take a position that is read, and one each"),
         (late, "@at is used after at was freed: load it again"),

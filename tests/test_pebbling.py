@@ -308,7 +308,7 @@ def test_the_same_schedule_every_time() -> None:
 
 def test_a_second_opinion_agrees() -> None:
     pytest.importorskip("ortools")
-    from iosim.pebbling.second import cp_sat
+    from iosim.pebbling.cp_sat import cp_sat
 
     for dag, M in ((butterfly(1), 3), (grid(2, 3), 3), (tree(2), 3), (matmul(1, 2, 2), 4)):
         best = optimum(dag, M)
@@ -496,12 +496,12 @@ def test_an_interrupt_that_leaves_no_result_prints_the_last_interval(
     assert "M = 3: at least 7 I/Os, and 12 were found; interrupted\n" in done.stdout
     assert done.stdout.count("\n") == 1
 
-    def second(dag: Dag, M: int, *_: object, **__: object) -> pebbling.Optimum:
+    def interrupt_at_four(dag: Dag, M: int, *_: object, **__: object) -> pebbling.Optimum:
         if M == 4:
             raise KeyboardInterrupt
         return optimum(dag, M)
 
-    monkeypatch.setattr(pebbling, "optimum", second)
+    monkeypatch.setattr(pebbling, "optimum", interrupt_at_four)
     done = command(*words, "--json")
     assert (done.returncode, [row["M"] for row in json.loads(done.stdout)]) == (130, [3])
 

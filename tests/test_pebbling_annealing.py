@@ -117,7 +117,7 @@ def test_it_can_be_carried_on() -> None:
 def test_an_interrupt_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever in the loops it comes: the best schedule so far is whole."""
     monkeypatch.setattr(module, "available", lambda: False)
-    draw, calls = module.loops.draw, 0
+    draw, calls = module.state_layout.draw, 0
 
     def interrupted(counters: list[int], below: int) -> int:
         nonlocal calls
@@ -126,7 +126,7 @@ def test_an_interrupt_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
         return draw(counters, below)
 
-    monkeypatch.setattr(module.loops, "draw", interrupted)
+    monkeypatch.setattr(module.state_layout, "draw", interrupted)
     annealing = Annealing(butterfly(3), M=3)
     start = annealing.cost
     for _ in range(10):
@@ -157,7 +157,7 @@ def test_vertices_of_several_words() -> None:
         heavy = Dag(
             "heavy", dag.preds, dag.outputs, words=tuple(rng.choice((1, 2, 5)) for _ in graph)
         )
-        read = {p for v in heavy.needed for p in heavy.preds[v]}
+        read = {p for v in heavy.output_ancestors for p in heavy.preds[v]}
         moved = {v for v in heavy.preds if v in (heavy.outputs if heavy.preds[v] else read)}
         low = sum(heavy.words_of[v] for v in moved)
         least = heavy.least_memory()

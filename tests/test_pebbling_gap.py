@@ -74,21 +74,21 @@ def test_a_row_comes_out_again(M: int) -> None:
 
 
 def test_the_title_follows_the_rows(tmp_path: Path) -> None:
-    def drawn() -> str:
+    def draw_figure() -> str:
         pebbling_gap.main(["--draw", "--out", str(tmp_path)])
         return (tmp_path / "gap.svg").read_text("utf-8")
 
     shutil.copy(FOLDER / "gap.csv", tmp_path)
-    before = drawn()
+    before = draw_figure()
     assert "33 of 52 optima proved" in before
     assert "Upright lines, not proved: best lower bound to best schedule" in before
     text = (tmp_path / "gap.csv").read_text("utf-8")
     (tmp_path / "gap.csv").write_text(text.replace(",26,26,True,", ",27,26,False,"), "utf-8")
-    assert "32 of 52 optima proved" in drawn()
+    assert "32 of 52 optima proved" in draw_figure()
     lines = text.splitlines(keepends=True)
     proved = [x for x in lines if ",True," in x]
     (tmp_path / "gap.csv").write_text("".join([lines[0], *proved]), "utf-8")
-    after = drawn()
+    after = draw_figure()
     assert "33 of 33 optima proved" in after
     assert "Upright lines" not in after
 

@@ -327,7 +327,7 @@ def test_attention_with_options_is_the_graph_written_by_hand(
 ) -> None:
     for sums in ("chain", "vertex"):
         by_hand = as_dag(*attention_by_hand(sums, softmax, **options))
-        assert same(attention(**options, sums=sums, softmax=softmax), by_hand)
+        assert is_isomorphic(attention(**options, sums=sums, softmax=softmax), by_hand)
 
 
 # Names and the order of vertices change nothing.  Those that take long only with --slow.
@@ -353,7 +353,7 @@ def test_the_graph_written_by_hand_has_the_same_optimum(
             assert (best.cost, best.optimal) == (other.cost, other.optimal) == (best.cost, True)
 
 
-def same(dag: Dag, want: Dag) -> bool:
+def is_isomorphic(dag: Dag, want: Dag) -> bool:
     """Whether one graph is the other with other names: networkx looks for a renaming.
 
     Vertices are coloured first, by their part and then by the colours around them, so that it
@@ -387,11 +387,11 @@ def test_a_value_of_another_column_is_noticed() -> None:
     graph, outputs, sums = attention_by_hand("vertex", "free", N=2, d=1)
     right = as_dag(graph, outputs, sums)
     terms = [graph[t] for t in graph[min(outputs)]]
-    assert same(attention(2, 1, sums="vertex", softmax="free"), right)
+    assert is_isomorphic(attention(2, 1, sums="vertex", softmax="free"), right)
     terms[0][1], terms[1][1] = terms[1][1], terms[0][1]
     wrong = as_dag(graph, outputs, sums)
     assert degrees(wrong) == degrees(right)
-    assert not same(wrong, right)
+    assert not is_isomorphic(wrong, right)
 
 
 # --- gradients of attention ----------------------------------------------------------------------
@@ -458,7 +458,7 @@ def test_gradients_with_options_are_the_graph_written_by_hand(
 ) -> None:
     for sums in ("chain", "vertex"):
         dag = attention_backward(**options, sums=sums, softmax=softmax)
-        assert same(dag, as_dag(*gradients_by_hand(sums, softmax, **options)))
+        assert is_isomorphic(dag, as_dag(*gradients_by_hand(sums, softmax, **options)))
 
 
 def degrees(dag: Dag) -> list[tuple[object, ...]]:

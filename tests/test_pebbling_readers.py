@@ -58,7 +58,7 @@ EDGES = "0 2 3\n1 2 # one word\n2 3 2\n1 3\n"
 SAME = {"g.hdag": HDAG, "g.graphml": GRAPHML, "g.json": JSON, "g.txt": EDGES}
 
 
-def written(folder: Path, name: str, text: str) -> Path:
+def write_file(folder: Path, name: str, text: str) -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return path
@@ -67,7 +67,7 @@ def written(folder: Path, name: str, text: str) -> Path:
 @pytest.mark.parametrize("name", SAME)
 def test_every_format_says_the_same_graph(name: str, tmp_path: Path) -> None:
     pytest.importorskip("networkx")
-    path = written(tmp_path, name, SAME[name])
+    path = write_file(tmp_path, name, SAME[name])
     preds = {"0": (), "1": (), "2": ("0", "1"), "3": ("2", "1")}
     for unit in (False, True):
         dag = from_file(path, unit=unit)
@@ -82,10 +82,10 @@ def test_every_format_says_the_same_graph(name: str, tmp_path: Path) -> None:
 def test_a_file_is_known_by_its_name_or_by_how_it_begins(tmp_path: Path) -> None:
     pytest.importorskip("networkx")
     for name, text in SAME.items():
-        bare = written(tmp_path, name.replace(".", "_"), text)
-        assert from_file(bare) == from_file(written(tmp_path, name, text)) or "g" in bare.name
+        bare = write_file(tmp_path, name.replace(".", "_"), text)
+        assert from_file(bare) == from_file(write_file(tmp_path, name, text)) or "g" in bare.name
         assert len(from_file(bare).preds) == 4
-    other = written(tmp_path, "g.dat", HDAG.partition("\n")[2])  # no comment at its beginning
+    other = write_file(tmp_path, "g.dat", HDAG.partition("\n")[2])  # no comment at its beginning
     assert from_file(other, format="hdag").words == (3, 1, 2, 1)
     for name in READERS:
         assert readers.reader(name).name == name
@@ -94,7 +94,7 @@ def test_a_file_is_known_by_its_name_or_by_how_it_begins(tmp_path: Path) -> None
 
 
 def test_isolated_vertices_stay_and_cost_nothing(tmp_path: Path) -> None:
-    dag = from_file(written(tmp_path, "g.json", '{"nodes": [{"id": "a"}], "edges": []}'))
+    dag = from_file(write_file(tmp_path, "g.json", '{"nodes": [{"id": "a"}], "edges": []}'))
     assert (dag.inputs, dag.outputs) == (("a",), ("a",))
     assert replay(dag, 1, []).moves == 0
     done = iosim_("optimal", str(tmp_path / "g.json"), "--M", "1")
@@ -102,7 +102,7 @@ def test_isolated_vertices_stay_and_cost_nothing(tmp_path: Path) -> None:
 
 
 def test_weights_may_be_ignored(tmp_path: Path) -> None:
-    path = written(tmp_path, "g.hdag", HDAG.replace("0 3 3", "0 9 4"))
+    path = write_file(tmp_path, "g.hdag", HDAG.replace("0 3 3", "0 9 4"))
     with pytest.raises(
         InputError, match=r"g.hdag:4: the vertex '0' has weight '9 to move it and 4"
     ):
@@ -229,7 +229,7 @@ def test_a_wrong_file_is_one_line(
 ) -> None:
     pytest.importorskip("networkx")
     monkeypatch.chdir(tmp_path)
-    written(tmp_path, name, text)
+    write_file(tmp_path, name, text)
     with pytest.raises(InputError) as error:
         from_file(Path(name))
     assert says in str(error.value)
@@ -276,9 +276,9 @@ def test_an_unknown_vertex_of_a_large_graph_is_a_short_line() -> None:
 
 
 def test_a_game_is_replayed_on_the_command_line(tmp_path: Path) -> None:
-    graph = str(written(tmp_path, "g.hdag", HDAG))
+    graph = str(write_file(tmp_path, "g.hdag", HDAG))
     moves = [["load", "0"], ["load", "1"], ["slide", "2", "0"], ["compute", "3"], ["store", "3"]]
-    game = str(written(tmp_path, "game.json", json.dumps({"schedule": moves})))
+    game = str(write_file(tmp_path, "game.json", json.dumps({"schedule": moves})))
     done = iosim_("optimal", graph, "--M", "4", "--replay", game, "--sliding")
     assert "a game of 5 I/Os: 4 loads, 1 stores; each of its 5 moves is allowed" in done.stdout
     done = iosim_("optimal", graph, "--M", "4", "--replay", game, "--sliding", "--json")
@@ -301,7 +301,7 @@ def test_a_game_is_replayed_on_the_command_line(tmp_path: Path) -> None:
         ('[["fly", "0"]]', "unknown move 'fly'"),
         ("[]", "output 3 has no blue pebble"),
     ):
-        written(tmp_path, "game.json", text)
+        write_file(tmp_path, "game.json", text)
         done = iosim_("optimal", graph, "--M", "4", "--replay", game)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
         assert says in done.stderr
@@ -309,7 +309,7 @@ def test_a_game_is_replayed_on_the_command_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", ["sliding", "free-sources", "any-sinks"])
 def test_what_the_search_cannot_play_is_refused(option: str, tmp_path: Path) -> None:
-    graph = str(written(tmp_path, "g.txt", "a b"))
+    graph = str(write_file(tmp_path, "g.txt", "a b"))
     done = iosim_("optimal", graph, "--M", "4", f"--{option}")
     assert (done.returncode, done.stdout) == (2, "")
     assert f"the search can't play with --{option}" in done.stderr

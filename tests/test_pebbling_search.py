@@ -19,13 +19,13 @@ from iosim.errors import InputError
 from iosim.pebbling import Dag, butterfly, chain, matmul, optimum, pyramid, replay, tree
 from iosim.pebbling.chains import choose
 from iosim.pebbling.game import Game
-from iosim.pebbling.layers import Layers, Tables
+from iosim.pebbling.layered_search import Layers, Tables
+from iosim.pebbling.moves import to_moves
 from iosim.pebbling.packed import Packed
 from iosim.pebbling.rules import compile_rules
 from iosim.pebbling.search import Found
 from iosim.pebbling.steps import path
 from iosim.pebbling.symmetry import generators
-from iosim.pebbling.written import written
 
 pytestmark = pytest.mark.numbers
 
@@ -51,7 +51,7 @@ def swept(
     if not helped:  # under a higher limit the goal of a sweep is the least, too
         assert layers.sweep(limit + 2) == penalties
     game = Game(dag, M, partial=partial)
-    for move in written(rules, packed, path(layers)):
+    for move in to_moves(rules, packed, path(layers)):
         game.play(move)
     game.finish()
     assert game.loads + game.stores == rules.compulsory + penalties
@@ -176,7 +176,7 @@ def test_sums_where_much_is_evicted(block: int, fast: bool) -> None:
         assert swept(dag, M, fast, partial=True, helped=False) == want
 
 
-def beside(*dags: Dag) -> Dag:
+def disjoint_union(*dags: Dag) -> Dag:
     """Graphs side by side, their vertices renamed."""
     preds = {
         f"{k}:{v}": tuple(f"{k}:{p}" for p in ps)
@@ -201,7 +201,7 @@ def test_graphs_side_by_side_cost_what_their_parts_cost(fast: bool) -> None:
     """Each part can be done after the other, and none saves another one a transfer."""
     parts = [(chain(70), 3), (tree(2), 3), (butterfly(1), 3), (tree(2), 3)]
     want = sum(swept(dag, M, fast) for dag, M in parts)
-    whole = beside(*(dag for dag, _ in parts))
+    whole = disjoint_union(*(dag for dag, _ in parts))
     assert len(whole.vertices) > 64
     assert swept(whole, 3, fast) == want
 

@@ -20,8 +20,8 @@ from iosim.errors import CapacityError, InputError, ProgramError, ResidencyError
 from iosim.pebbling import Dag, Game, Move, annealed, optimum, replay
 from iosim.pebbling.bounds import root_bounds
 from iosim.pebbling.bounds.checking import proved
+from iosim.pebbling.cp_sat import cp_sat
 from iosim.pebbling.operations import operations
-from iosim.pebbling.second import cp_sat
 
 pytestmark = [pytest.mark.numbers, pytest.mark.usefixtures("brief_annealing")]
 

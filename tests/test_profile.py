@@ -33,9 +33,9 @@ from iosim.gpu.profiling.kernels import (
 from iosim.gpu.profiling.metrics import QUANTITIES, RATIOS
 from iosim.gpu.profiling.reading import read
 from iosim.gpu.profiling.saving import save
-from iosim.gpu.profiling.show import details, sentences, told
+from iosim.gpu.profiling.show import details, sentences, to_dict
 from iosim.gpu.profiling.verdict import BUSY, HINTS, UNITS, judge
-from iosim.gpu.run import needs
+from iosim.gpu.run import requirements
 from iosim.hardware import machine
 
 RECORD = Path(__file__).parent.parent / "experiments" / "data" / "gpu" / "profile" / "h200"
@@ -335,16 +335,16 @@ def test_records_name_ncu_and_the_driver(
 ) -> None:
     """Of a record as it says; of a table, which doesn't, unknown; of a command those here."""
 
-    def said(name: str) -> tuple[str, str]:
+    def read_provenance(name: str) -> tuple[str, str]:
         found = json.loads((tmp_path / name / "provenance.json").read_text())
         return found["ncu"], found["driver"]
 
     _run(capsys, str(RECORD), "--out", str(tmp_path / "record"))
-    assert said("record") == ("2025.3.1.0", "580.159.04")
+    assert read_provenance("record") == ("2025.3.1.0", "580.159.04")
     _run(capsys, str(LAYOUTS / "raw-base.csv"), "--out", str(tmp_path / "table"))
-    assert said("table") == ("unknown", "unknown")
+    assert read_provenance("table") == ("unknown", "unknown")
     _run(capsys, str(tmp_path / "record"), "--out", str(tmp_path / "again"))
-    assert said("again") == said("record")
+    assert read_provenance("again") == read_provenance("record")
     monkeypatch.setattr("iosim.cli.profiling.run_profiled", lambda asked: read(RECORD))
     for name in ("ncu", "nvidia-smi"):
         says = "Nsight\\nVersion 2026.1.2.0 (build 7)" if name == "ncu" else "601.5\\n601.5"
@@ -352,11 +352,11 @@ def test_records_name_ncu_and_the_driver(
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     _run(capsys, "--out", str(tmp_path / "command"), "--", "true")
-    assert said("command") == ("2026.1.2.0", "601.5")
+    assert read_provenance("command") == ("2026.1.2.0", "601.5")
     for name in ("ncu", "nvidia-smi"):
         (tmp_path / name).write_text("#!/bin/sh\nexit 9\n")
     _run(capsys, "--out", str(tmp_path / "silent"), "--", "true")
-    assert said("silent") == ("unknown", "unknown")
+    assert read_provenance("silent") == ("unknown", "unknown")
 
 
 def _run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -376,7 +376,7 @@ def test_the_command_prints_whole_names_and_json(capsys: pytest.CaptureFixture[s
     assert rows[0]["needs"]["used_read"] == list(QUANTITIES["used_read"].needs)
     assert set(rows[0]["values"]) == set(QUANTITIES) | set(RATIOS)
     assert rows[0] == json.loads(
-        json.dumps(told(_one(kernels_, "nvjet"), judge(_one(kernels_, "nvjet"))))
+        json.dumps(to_dict(_one(kernels_, "nvjet"), judge(_one(kernels_, "nvjet"))))
     )
 
 
@@ -416,8 +416,8 @@ cp {report} "$2"; echo {says} >> "$2"; exit {code}
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """An `ncu` that leaves a report, and a driver that shows a GPU."""
-    monkeypatch.setattr(needs, "devices", lambda: 1)
-    monkeypatch.setattr(needs, "forbidden", lambda: False)
+    monkeypatch.setattr(requirements, "devices", lambda: 1)
+    monkeypatch.setattr(requirements, "forbidden", lambda: False)
 
     def make(report: str, code: int = 0, says: str = "") -> Path:
         ncu, asked = tmp_path / "ncu", tmp_path / "asked"
@@ -491,10 +491,10 @@ def test_a_machine_without_a_gpu_or_permission(fake: Any, monkeypatch: pytest.Mo
     fake("")
     with pytest.raises(GpuError, match="no command 'nowhere'"):
         running.run(running.Profiling(("nowhere",)))
-    monkeypatch.setattr(needs, "forbidden", lambda: True)
+    monkeypatch.setattr(requirements, "forbidden", lambda: True)
     with pytest.raises(GpuError, match="ERR_NVGPUCTRPERM"):
         running.run(running.Profiling(("true",)))
-    monkeypatch.setattr(needs, "devices", lambda: 0)
+    monkeypatch.setattr(requirements, "devices", lambda: 0)
     with pytest.raises(GpuError, match="no NVIDIA GPU"):
         running.run(running.Profiling(("true",)))
 

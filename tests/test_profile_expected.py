@@ -14,7 +14,7 @@ from iosim.errors import InputError
 from iosim.gpu.profiling.bulk import box_bytes, whole_bytes
 from iosim.gpu.profiling.expected import expect, from_grid
 from iosim.gpu.profiling.kernels import SM_L2, kernels
-from iosim.gpu.profiling.known import KNOWN, known, taken
+from iosim.gpu.profiling.known_kernels import KNOWN, assume_kernel, find_kernel
 from iosim.gpu.profiling.launch import KernelLaunch
 from iosim.gpu.profiling.reading import read
 from iosim.gpu.run.job import Job
@@ -32,7 +32,7 @@ def found():
     return kernels(read(REPORT))
 
 
-def _beside(found, algorithm, problem, **more):
+def _expect_all(found, algorithm, problem, **more):
     every = (expect(k, algorithm, problem, **more) for k in found)
     return {x.title: x for x in every if x is not None}
 
@@ -40,7 +40,7 @@ def _beside(found, algorithm, problem, **more):
 @pytest.mark.parametrize(("d", "causal"), FORWARD)
 def test_flash_attention_2_is_exact(found, d, causal):
     problem = Attention(4096, d, heads=8, causal=causal)
-    one = _beside(found, "flash2", problem)["FlashAttention-2, forward"]
+    one = _expect_all(found, "flash2", problem)["FlashAttention-2, forward"]
     assert one.tiles == {"B_r": 128, "B_c": 128 if d == 64 else 64}
     assert one.unexplained == 0
     read_, *_ = [row for row in one.rows if row.what == "reads, programs in lockstep"]
@@ -51,7 +51,7 @@ def test_flash_attention_2_is_exact(found, d, causal):
 def test_flash_attention_2_backward_is_exact(found, d, causal):
     """Its name tells how many warps ask for the same L and D."""
     problem = AttentionBackward(4096, d, 8, causal=causal)
-    every = _beside(found, "flash2_backward", problem)
+    every = _expect_all(found, "flash2_backward", problem)
     mine = [x for title, x in every.items() if title.startswith("FlashAttention-2")]
     assert len(mine) == 3
     assert all(x.unexplained == 0 for x in mine)
@@ -69,16 +69,16 @@ def test_flash_attention_2_backward_is_exact(found, d, causal):
 
 
 def test_cudnn_is_exact_on_its_own_path(found):
-    forward = _beside(found, "flash2", Attention(4096, 64, 8))["cuDNN, forward"]
+    forward = _expect_all(found, "flash2", Attention(4096, 64, 8))["cuDNN, forward"]
     assert forward.unexplained == 0
     assert forward.rows[0].what == "loads, bulk copies (K Q V)"
-    back = _beside(found, "flash2_backward", AttentionBackward(4096, 128, 8))["cuDNN, backward"]
+    back = _expect_all(found, "flash2_backward", AttentionBackward(4096, 128, 8))["cuDNN, backward"]
     assert back.unexplained == 0
     assert [row.expected for row in back.rows[:2]] == [2**23, 66 * 4096 * 128 * 2 * 8]
 
 
 def test_cublas_is_exact_and_so_is_what_it_sends_to_several(found):
-    one = _beside([k for k in found if "nvjet" in k.name], "matmul", MatMul(4096, 4096, 4096))[
+    one = _expect_all([k for k in found if "nvjet" in k.name], "matmul", MatMul(4096, 4096, 4096))[
         "cuBLAS, a product by bulk copies"
     ]
     assert one.unexplained == 0
@@ -105,12 +105,12 @@ def test_kernels_of_triton_are_exact_with_tiles_from_their_grid(found):
 
 def test_a_grid_does_not_tell_what_is_not_in_it(found):
     (k, *_) = [k for k in found if k.short == "attention_kernel"]
-    family = taken("attention_kernel", "flash2")
+    family = assume_kernel("attention_kernel", "flash2")
     assert from_grid(k, family, Attention(4096, 64, 8, causal=True)) == {"B_r": 128}
     assert from_grid(k, family, Attention(4096, 64, 9)) is None
     alone = KernelLaunch(name="mine", grid=(8, 1, 1), block=(128, 1, 1))
     with pytest.raises(InputError, match="depend on B_c, and its grid tells no tile only"):
-        from_grid(kernels([alone])[0], taken("mine", "flash1"), Attention(4096, 64, 8))
+        from_grid(kernels([alone])[0], assume_kernel("mine", "flash1"), Attention(4096, 64, 8))
 
 
 def _ragged(name, metrics):
@@ -238,10 +238,10 @@ def test_flash_attention_3_is_known_by_its_template():
         "flash::CollectiveMainloopFwdSm90<2, cute::tuple<cute::C<1>, cute::C<1>, cute::C<1>>, "
         "cute::tuple<cute::C<128>, cute::C<176>, cute::C<128>>, 128, cutlass::half_t>>>>"
     )
-    kernel = known(name, "flash2", Attention(4096, 128, 8))
+    kernel = find_kernel(name, "flash2", Attention(4096, 128, 8))
     assert kernel.title == "FlashAttention-3, forward"
-    assert kernel.tiles(kernel.found(name)) == {"B_r": 128, "B_c": 176}
-    assert known(name, "flash2", Attention(4096, 64, 8)) is None
+    assert kernel.tiles(kernel.match_name(name)) == {"B_r": 128, "B_c": 176}
+    assert find_kernel(name, "flash2", Attention(4096, 64, 8)) is None
 
 
 def test_emitted_kernels_are_known_by_their_names():

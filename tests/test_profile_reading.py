@@ -71,7 +71,7 @@ LONG = _csv(
 )
 
 
-def _written(tmp_path: Path, text: str | bytes, name: str = "report.csv") -> Path:
+def _write_report(tmp_path: Path, text: str | bytes, name: str = "report.csv") -> Path:
     path = tmp_path / name
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
@@ -90,7 +90,7 @@ SAME = [
 
 @pytest.mark.parametrize("text", [*SAME, ("\ufeff" + RAW).encode("utf-16-le")])
 def test_every_layout_gives_the_same_launches(tmp_path: Path, text: str | bytes) -> None:
-    f, g = read(_written(tmp_path, text))
+    f, g = read(_write_report(tmp_path, text))
     assert (f.name, f.short, f.grid, f.block) == ("void a::f<2>(int)", "f", (64, 2, 1), (128, 1, 1))
     assert dict(f.metrics) == {READ: 1234000.0, TIME: 5000.0}
     assert dict(f.units) == {READ: "byte", TIME: "ns"}
@@ -204,7 +204,7 @@ REFUSED = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_is_no_report_is_named(tmp_path: Path, what: str) -> None:
     text, said = REFUSED[what]
-    path = _written(tmp_path, text)
+    path = _write_report(tmp_path, text)
     with pytest.raises(GpuError) as error:
         read(path)
     message = str(error.value)
@@ -214,10 +214,10 @@ def test_what_is_no_report_is_named(tmp_path: Path, what: str) -> None:
 
 
 def test_every_cut_of_a_report_is_refused_or_has_fewer_launches(tmp_path: Path) -> None:
-    whole = read(_written(tmp_path, RAW))
+    whole = read(_write_report(tmp_path, RAW))
     for end in range(len(RAW) - 1):
         try:
-            found = read(_written(tmp_path, RAW[:end]))
+            found = read(_write_report(tmp_path, RAW[:end]))
         except GpuError:
             continue
         assert found == whole[: len(found)], end
@@ -229,7 +229,7 @@ def test_a_saved_record_keeps_what_was_rounded_and_no_folder(tmp_path: Path) -> 
     text = AUTO.replace(
         "void a::f<2>(int)", lambda_.format("/home/some body/src/".replace(" ", ""))
     )
-    save(read(_written(tmp_path, text)), tmp_path / "saved", {})
+    save(read(_write_report(tmp_path, text)), tmp_path / "saved", {})
     f, g = read(tmp_path / "saved")
     assert (f.name, f.rounded) == (lambda_.format(""), frozenset({READ, TIME}))
     assert g.rounded == {TIME}
@@ -246,8 +246,8 @@ def test_names_of_kernels_are_kept_whatever_they_have(tmp_path: Path) -> None:
     name = 'void k<"a, b", λ>(int, ::std::array<char *, 2>)::[lambda (instance 1)]'
     doubled = name.replace('"', '""')
     text = RAW.replace('"g"', f'"{doubled}"')
-    assert read(_written(tmp_path, text))[1].name == name
-    other = read(_written(tmp_path, RAW.replace('"g"', '"gé"').encode("latin-1")))
+    assert read(_write_report(tmp_path, text))[1].name == name
+    other = read(_write_report(tmp_path, RAW.replace('"g"', '"gé"').encode("latin-1")))
     assert (other[1].name, other[1].metrics) == ("g\ufffd", {TIME: 7.0})
 
 
@@ -261,7 +261,7 @@ def test_a_missing_file_and_a_folder_without_a_report(tmp_path: Path) -> None:
 def _fake_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, code: int = 0) -> None:
     ncu = tmp_path / "bin" / "ncu"
     ncu.parent.mkdir()
-    out = _written(tmp_path, text, "out")
+    out = _write_report(tmp_path, text, "out")
     ncu.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\ncat {out}\nexit {code}\n')
     ncu.chmod(0o755)
     monkeypatch.setenv("PATH", f"{ncu.parent}:/usr/bin:/bin")
@@ -270,12 +270,12 @@ def _fake_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, code: 
 def test_a_report_of_its_own_format_goes_through_ncu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = _written(tmp_path, b"NVR\x00 and so on", "x.ncu-rep")
+    path = _write_report(tmp_path, b"NVR\x00 and so on", "x.ncu-rep")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(GpuError, match=r"needs ncu .*--page raw --print-units base > report\.csv"):
         read(path)
     _fake_ncu(tmp_path, monkeypatch, RAW)
-    assert read(path) == read(_written(tmp_path, RAW))
+    assert read(path) == read(_write_report(tmp_path, RAW))
     assert (tmp_path / "asked").read_text() == (
         f"--import {path} --csv --page raw --print-units base\n"
     )
@@ -291,7 +291,7 @@ def test_a_damaged_report_of_its_own_format(
         (b"NVR\0", "Failed to load"),
     ):
         with pytest.raises(GpuError, match=said):
-            read(_written(tmp_path, text, "x.ncu-rep"))
+            read(_write_report(tmp_path, text, "x.ncu-rep"))
 
 
 def test_a_launch_says_its_function_and_registers() -> None:

@@ -473,20 +473,22 @@ def test_what_is_no_schedule_is_refused() -> None:
 def test_programs_hold_no_handles() -> None:
     """What the builder hands out refuses comparisons; programs are compared all the time."""
 
-    def held(value: object) -> Iterator[object]:
+    def walk_values(value: object) -> Iterator[object]:
         yield value
         if dataclasses.is_dataclass(value):
             for field in dataclasses.fields(value):
-                yield from held(getattr(value, field.name))
+                yield from walk_values(getattr(value, field.name))
         elif isinstance(value, tuple):
             for x in value:
-                yield from held(x)
+                yield from walk_values(x)
 
     for kind in (Attention, AttentionBackward):
         for options in ({}, *OPTIONS):
             problem = kind(1000, 64, 4, **options)
             for one in iosim.all_algorithms(problem.form):
-                found = [x for x in held(one.program_for(problem)) if isinstance(x, SymbolicValue)]
+                found = [
+                    x for x in walk_values(one.program_for(problem)) if isinstance(x, SymbolicValue)
+                ]
                 assert not found, (one.name, options, found[0])
 
 

@@ -23,9 +23,9 @@ from iosim.cache.files import read_trace, write_trace
 from iosim.errors import InputError, IosimError
 from iosim.gpu.profiling.reading import read as read_report
 from iosim.gpu.records.plain import read_json as read_record
-from iosim.hardware.own import described as read_machine
+from iosim.hardware.machine_file import described as read_machine
 from iosim.lab.exercises import exercises
-from iosim.layers.described import described as read_model
+from iosim.layers.config_file import described as read_model
 from iosim.layers.files import load
 from iosim.layers.models import Config
 from iosim.pebbling.readers import from_file

@@ -54,7 +54,7 @@ def test_in_step_is_lockstep():
 
 
 def test_in_step_of_a_kernel_and_of_reads():
-    from iosim.gpu.before import reads
+    from iosim.gpu.dram_prediction import reads
     from iosim.gpu.run.job import Job
 
     sizes, tiles = {"N": 4096, "d": 64, "heads": 1}, {"B_r": 64, "B_c": 32}

@@ -94,13 +94,13 @@ def test_a_changed_tie_break_is_seen(name: str, monkeypatch: pytest.MonkeyPatch)
     before = digest(name)
     search = rules.optimal_tiles_many
 
-    def other(program: Any, columns: Any, M: Any) -> Any:
+    def search_otherwise(program: Any, columns: Any, M: Any) -> Any:
         tiles, found = search(program, columns, M)
         last = program.params[-1].name
         tiles[last][::101] = tiles[last][::101] + 1
         return tiles, found
 
-    monkeypatch.setattr(rules, "optimal_tiles_many", other)
+    monkeypatch.setattr(rules, "optimal_tiles_many", search_otherwise)
     assert digest(name) != before
 
 
@@ -111,10 +111,10 @@ def test_a_change_at_large_sizes_is_seen(name: str, monkeypatch: pytest.MonkeyPa
     before = digest(name, LARGE)
     search = rules.optimal_tiles_many
 
-    def other(program: Any, columns: Any, M: Any) -> Any:
+    def search_otherwise(program: Any, columns: Any, M: Any) -> Any:
         tiles, found = search(program, columns, M)
         tiles[program.params[0].name][(columns["N"] > 1000) & (M > 2**20)] -= 1
         return tiles, found
 
-    monkeypatch.setattr(rules, "optimal_tiles_many", other)
+    monkeypatch.setattr(rules, "optimal_tiles_many", search_otherwise)
     assert digest(name, LARGE) != before

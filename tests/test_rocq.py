@@ -294,23 +294,23 @@ def lacking(classes: ModuleType, rule: str) -> Any:
     """A memory of classes.v's twin that lacks a rule."""
 
     class Memory(classes.Memory):  # type: ignore[misc,name-defined]
-        def whole(self, word: Any, values: Any) -> bool:
+        def is_complete(self, word: Any, values: Any) -> bool:
             if rule == "finished":
                 return any(w == word for w, _ in values)
-            return bool(super().whole(word, values))
+            return bool(super().is_complete(word, values))
 
-        def put(self, value: Any, over: Any) -> bool:
+        def place(self, value: Any, over: Any) -> bool:
             if rule == "room" and over is None:
                 self.near.append(value)
                 return True
-            return bool(super().put(value, over))
+            return bool(super().place(value, over))
 
         def go(self, move: Any) -> bool:
             name, *rest = move
             if rule == "stored" and name == "Read":
-                return self.put(rest[0], None)
+                return self.place(rest[0], None)
             if rule == "disjoint" and name == "Add" and set(rest[1]) & set(rest[2]):
-                return self.put((rest[0], rest[1] + rest[2]), rest[3])
+                return self.place((rest[0], rest[1] + rest[2]), rest[3])
             if rule == "disjoint" and name == "Mul" and rest[0] in rest[1]:
                 return True
             return bool(super().go(move))
@@ -525,7 +525,9 @@ def test_the_schedules_meet_masks_groups_and_splits(rocq: ModuleType) -> None:
     masked = [p for p in schedules.PROBLEMS if getattr(p, "mask", None)]
     assert len(masked) == 3
     for problem in masked:  # its own closed form beside pairs one by one
-        assert len(schedules.seen(problem)) * problem.heads == problem.pairs < problem.N**2 * 4
+        assert (
+            len(schedules.list_pairs(problem)) * problem.heads == problem.pairs < problem.N**2 * 4
+        )
 
 
 @pytest.mark.numbers
@@ -657,7 +659,7 @@ def test_coq_notices_a_twin_of_the_classes_that_differs(
 ) -> None:
     from iosim_proofs.rocq import classes, simulated
 
-    simulated.drawn()  # before anything is changed
+    simulated.draw_executions()  # before anything is changed
     monkeypatch.setattr(classes, "Memory", lacking(classes, rule))
     monkeypatch.setattr(simulated, "CASES", 100)
     result = run_step("rocq", simulated.classes_agree)

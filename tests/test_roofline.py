@@ -29,7 +29,7 @@ from iosim.operators import OPERATORS, operand, operator
 from iosim.output.table import read_csv
 from iosim.problem import Attention, AttentionBackward
 from iosim.roofline import single
-from iosim.roofline.capacity import kept
+from iosim.roofline.capacity import resident_bytes
 from iosim.roofline.report import Roofline
 from iosim.roofline.ridge import reached
 from iosim.roofline.roof import LIMITS, Roof, Timed
@@ -57,7 +57,7 @@ def tiny() -> Config:
     )
 
 
-def own(s: oracle.Speeds = SPEEDS) -> Hardware:
+def build_machine(s: oracle.Speeds = SPEEDS) -> Hardware:
     return Hardware(
         name="own",
         title="own",
@@ -80,7 +80,7 @@ def timed(*, on: Hardware) -> list[Timed]:
 
 
 def test_a_small_model_is_as_by_hand() -> None:
-    got, want = timed(on=own()), oracle.decode(SIZES, SPEEDS)
+    got, want = timed(on=build_machine()), oracle.decode(SIZES, SPEEDS)
     assert [x.work.name for x in got] == [row.name for row in want]
     for x, row in zip(got, want, strict=True):
         w = x.work
@@ -136,7 +136,9 @@ def test_every_verdict() -> None:
     on_l2 = of_one("add", slow_l2, big)
     assert (on_l2.bound, on_l2.boundary) == ("memory", "SM↔L2")
     assert (
-        of_one("softmax", replace(own(), peaks={"fp16": 1e9, "fp32": 1e7}), {"n": 64}).limit
+        of_one(
+            "softmax", replace(build_machine(), peaks={"fp16": 1e9, "fp32": 1e7}), {"n": 64}
+        ).limit
         == "vector units"
     )
     assert {"compute", "memory", "overhead", "link"} == set(LIMITS.values())
@@ -172,7 +174,7 @@ def test_a_speed_belongs_to_one_boundary(field: str) -> None:
     by=st.integers(2, 9),
 )
 def test_more_speed_or_memory_is_never_slower(field: str, by: int) -> None:
-    slow = own()
+    slow = build_machine()
     fast = replace(slow, **{field: by * getattr(slow, field)})
     for a, b in zip(timed(on=slow), timed(on=fast), strict=True):
         assert b.time_s <= a.time_s
@@ -327,12 +329,12 @@ KEYS = {
 }
 
 
-def told(*words: str) -> Any:
+def run_json(*words: str) -> Any:
     return json.loads(ok(*words, "--json"))
 
 
 def test_json_has_operators_and_totals() -> None:
-    found = told(*LLAMA, "--batch", "8")
+    found = run_json(*LLAMA, "--batch", "8")
     assert {"operators", "totals", "classes", "sentence"} <= found.keys()
     for row in found["operators"]:
         assert row.keys() >= KEYS
@@ -349,7 +351,7 @@ WEIGHED = ("query", "key", "value", "output", "gate", "up", "down", "logits")
 
 
 def test_the_sentence_names_the_batch_that_reaches_the_ridge() -> None:
-    said = told(*LLAMA, "--batch", "8")["sentence"]
+    said = run_json(*LLAMA, "--batch", "8")["sentence"]
     assert said.startswith("decoding at batch 8 is bound by DRAM (L2↔DRAM)")
     match = re.search(r"at batch ([\d,]+) they would reach the ridge", said)
     assert match is not None
@@ -357,7 +359,9 @@ def test_the_sentence_names_the_batch_that_reaches_the_ridge() -> None:
     ridge = 989.4e12 / 4.8e12
 
     def intensity(batch: int) -> float:
-        rows = [r for r in told(*LLAMA, "--batch", str(batch))["operators"] if r["name"] in WEIGHED]
+        rows = [
+            r for r in run_json(*LLAMA, "--batch", str(batch))["operators"] if r["name"] in WEIGHED
+        ]
         assert len(rows) == len(WEIGHED)
         return float(sum(r["flop"] for r in rows) / sum(r["dram_bytes"] for r in rows))
 
@@ -392,7 +396,7 @@ def test_the_sentence_is_true_where_a_larger_batch_does_less() -> None:
 
 
 def test_the_shares_of_the_sentence_are_those_of_the_rows() -> None:
-    found = told(*LLAMA, "--batch", "8", "--launch-us", "0")
+    found = run_json(*LLAMA, "--batch", "8", "--launch-us", "0")
     whole = found["totals"]["time_s"]
     memory = sum(r["time_s"] for r in found["operators"] if r["boundary"] == "L2↔DRAM")
     weights = found["kept_bytes"]["weight"] - 128256 * 4096 * 2  # the table's rows are few
@@ -405,7 +409,7 @@ def test_the_shares_of_the_sentence_are_those_of_the_rows() -> None:
 def test_launches_are_named_where_they_take_half_a_percent() -> None:
     shares = []
     for launch in ("0.02", "0.05", "0.1", "0.3", "4"):
-        found = told(*LLAMA, "--batch", "8", "--launch-us", launch)
+        found = run_json(*LLAMA, "--batch", "8", "--launch-us", launch)
         whole = found["totals"]["time_s"]
         mine = sum(r["time_s"] for r in found["operators"] if r["limit"] == "launch")
         shares.append(mine / whole)
@@ -439,13 +443,13 @@ def test_what_does_not_fit_is_said() -> None:
     # Weights and gradients of 2 bytes; a master copy and two moments of 4.
     # The table that embedding and head share has a gradient from each.
     n, table = 124439808, 50257 * 768
-    train = kept(workload("gpt2", "training", batch=1, N=64))
+    train = resident_bytes(workload("gpt2", "training", batch=1, N=64))
     assert train == {"weight": 2 * n, "state": 12 * n, "gradient": 2 * (n + table)}
     # In fp32 the weights are their own master copy, and counted once.
     # What encodes whole sequences keeps no keys and values for later.
-    assert list(kept(workload("bert-base", "prefill", batch=8, N=64))) == ["weight"]
-    assert list(kept(workload("gpt2", "prefill", batch=8, N=64))) == ["weight", "cache"]
-    assert kept(workload("gpt2", "training", batch=1, N=64, dtype="fp32")) == {
+    assert list(resident_bytes(workload("bert-base", "prefill", batch=8, N=64))) == ["weight"]
+    assert list(resident_bytes(workload("gpt2", "prefill", batch=8, N=64))) == ["weight", "cache"]
+    assert resident_bytes(workload("gpt2", "training", batch=1, N=64, dtype="fp32")) == {
         "weight": 4 * n,
         "state": 8 * n,
         "gradient": 4 * (n + table),
@@ -454,7 +458,7 @@ def test_what_does_not_fit_is_said() -> None:
 
 def test_a_feed_forward_product_is_bound_by_compute_at_dram() -> None:
     for gpu in ("v100", "a100", "h100", "h200", "b200"):
-        found = told(
+        found = run_json(
             "roofline", "matmul", "--m", "1024", "--n", "1024", "--k", "4096", "--gpu", gpu
         )
         (row,) = found["operators"]
@@ -489,7 +493,7 @@ def test_out_has_tables_and_a_figure(tmp_path: Path) -> None:
     assert sorted(x.name for x in (tmp_path / "new").iterdir()) == sorted(names)
     rows = read_csv(tmp_path / "new/operators.csv")
     assert [r["name"] for r in rows] == [
-        r["name"] for r in told(*LLAMA, "--batch", "8")["operators"]
+        r["name"] for r in run_json(*LLAMA, "--batch", "8")["operators"]
     ]
     before = (tmp_path / "new/roofline.svg").read_bytes()
     ok(*LLAMA, "--batch", "8", "--out", str(tmp_path / "new"))
@@ -528,17 +532,17 @@ def test_a_graph_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "two.toml"
     file.write_text(GRAPH)
     words = ("roofline", "--graph", str(file), "--gpu", "h100")
-    found = told(*words)
+    found = run_json(*words)
     assert [r["name"] for r in found["operators"]] == ["linear", "gelu"]
     assert found["dtype"] == "bf16"
     product = 2 * 4096 * 1024 * 512
     assert found["totals"]["products_flop"] == product
     assert found["totals"]["dram_bytes"] == 2 * (4096 * 1024 + 1024 * 512 + 3 * 4096 * 512)
-    (one,) = told(*words, "--fusion", "best")["operators"]
+    (one,) = run_json(*words, "--fusion", "best")["operators"]
     assert (one["name"], one["class"]) == ("linear + gelu", "contraction")
     assert one["dram_bytes"] == 2 * (4096 * 1024 + 1024 * 512 + 4096 * 512)
     file.write_text(f'{GRAPH}\n[groups]\nboth = ["linear", "gelu"]\n')
-    grouped = told(*words, "--fusion", "file")
+    grouped = run_json(*words, "--fusion", "file")
     assert grouped["operators"] == [one]
     assert grouped["title"].endswith(", fusion file")
     file.write_text(GRAPH)

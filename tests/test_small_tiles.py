@@ -90,7 +90,7 @@ def serpentine(mem: Memory, N: int, d: int, B: int, kept: int) -> None:
                 here = j
             for i in I:
                 s = sum(mem.get("Q", 0, i, x) * mem.get("K", 0, j, x) for x in range(d))
-                mem.put(s, "S", 0, i, j)
+                mem.write(s, "S", 0, i, j)
                 mem.store("S", 0, i, j)
                 mem.drop("S", 0, i, j)
         for i in I:
@@ -101,9 +101,9 @@ def serpentine(mem: Memory, N: int, d: int, B: int, kept: int) -> None:
     left: list[int] = []  # columns of row `here` of V that are there
     for turn, I in enumerate(blocks(N, B)):
         for i in I:
-            mem.put(-math.inf, "L", i)
+            mem.write(-math.inf, "L", i)
             for x in range(d):
-                mem.put(0.0, "O", 0, i, x)
+                mem.write(0.0, "O", 0, i, x)
         for j in range(N)[:: -1 if turn % 2 else 1]:
             shrink = {}
             for i in I:
@@ -111,15 +111,15 @@ def serpentine(mem: Memory, N: int, d: int, B: int, kept: int) -> None:
                 s, L = mem.get("S", 0, i, j), mem.get("L", i)
                 new = max(s, L) + math.log(math.exp(s - max(s, L)) + math.exp(L - max(s, L)))
                 shrink[i] = math.exp(L - new)
-                mem.put(math.exp(s - new), "S", 0, i, j)
-                mem.put(new, "L", i)
+                mem.write(math.exp(s - new), "S", 0, i, j)
+                mem.write(new, "L", i)
             last = j == (0 if turn % 2 else N - 1)
             for x in left + [x for x in range(d) if x not in left]:
                 if x not in left:
                     mem.load("V", 0, j, x)
                 for i in I:
                     o = mem.get("O", 0, i, x) * shrink[i]
-                    mem.put(o + mem.get("S", 0, i, j) * mem.get("V", 0, j, x), "O", 0, i, x)
+                    mem.write(o + mem.get("S", 0, i, j) * mem.get("V", 0, j, x), "O", 0, i, x)
                 if not last or x < d - kept:
                     mem.drop("V", 0, j, x)
             left = list(range(d - kept, d)) if last else []

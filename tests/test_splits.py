@@ -41,7 +41,7 @@ def by_hand(problem: iosim.Attention, t: dict[str, int], hbm: Any) -> Memory:
     names = {x: hbm[x].reshape(-1, *hbm[x].shape[-2:]).tolist() for x in "QKV"}
     mem = Memory(**names)
 
-    def seen(i: int, j: int) -> bool:
+    def sees(i: int, j: int) -> bool:
         own = i + shift
         return (left is None or j >= own - left) and (right is None or j <= own + right)
 
@@ -58,16 +58,16 @@ def by_hand(problem: iosim.Attention, t: dict[str, int], hbm: Any) -> Memory:
                 for at in rows:
                     for x in range(d):
                         mem.load("Q", *at, x)
-                    mem.put(-1e30, "m", *at)
-                    mem.put(0.0, "l", *at)
+                    mem.write(-1e30, "m", *at)
+                    mem.write(0.0, "l", *at)
                     for x in range(e):
-                        mem.put(0.0, "o", *at, x)
+                        mem.write(0.0, "o", *at, x)
                 for J in blocks(S.stop, t["B_c"], S.start):
                     for j, x in itertools.product(J, range(d)):
                         mem.load("K", g, j, x)
                     for at, j in itertools.product(rows, J):
                         s = sum(mem.get("Q", *at, x) * mem.get("K", g, j, x) for x in range(d))
-                        mem.put(s if seen(at[1], j) else -math.inf, "s", *at, j)
+                        mem.write(s if sees(at[1], j) else -math.inf, "s", *at, j)
                     for j, x in itertools.product(J, range(d)):
                         mem.drop("K", g, j, x)
                     for j, x in itertools.product(J, range(e)):
@@ -76,13 +76,13 @@ def by_hand(problem: iosim.Attention, t: dict[str, int], hbm: Any) -> Memory:
                         top = max(mem.get("m", *at), *(mem.get("s", *at, j) for j in J))
                         shrink = math.exp(mem.get("m", *at) - top)
                         for j in J:
-                            mem.put(math.exp(mem.get("s", *at, j) - top), "s", *at, j)
+                            mem.write(math.exp(mem.get("s", *at, j) - top), "s", *at, j)
                         total = sum(mem.get("s", *at, j) for j in J)
-                        mem.put(mem.get("l", *at) * shrink + total, "l", *at)
-                        mem.put(top, "m", *at)
+                        mem.write(mem.get("l", *at) * shrink + total, "l", *at)
+                        mem.write(top, "m", *at)
                         for x in range(e):
                             more = sum(mem.get("s", *at, j) * mem.get("V", g, j, x) for j in J)
-                            mem.put(mem.get("o", *at, x) * shrink + more, "o", *at, x)
+                            mem.write(mem.get("o", *at, x) * shrink + more, "o", *at, x)
                     for j, x in itertools.product(J, range(e)):
                         mem.drop("V", g, j, x)
                     for at, j in itertools.product(rows, J):
@@ -102,10 +102,10 @@ def by_hand(problem: iosim.Attention, t: dict[str, int], hbm: Any) -> Memory:
         for I in blocks(N, t["B_r"]):
             rows = [(h, i) for h in range(g * per, g * per + per) for i in I]
             for at in rows:
-                mem.put(-1e30, "m", *at)
-                mem.put(0.0, "l", *at)
+                mem.write(-1e30, "m", *at)
+                mem.write(0.0, "l", *at)
                 for x in range(e):
-                    mem.put(0.0, "O", *at, x)
+                    mem.write(0.0, "O", *at, x)
             for n, _ in enumerate(parts(I)):
                 for at in rows:
                     mem.load("m_part", n, *at)
@@ -116,18 +116,18 @@ def by_hand(problem: iosim.Attention, t: dict[str, int], hbm: Any) -> Memory:
                     m2, l2 = mem.get("m_part", n, *at), mem.get("l_part", n, *at)
                     top = max(mem.get("m", *at), m2)
                     a, b = math.exp(mem.get("m", *at) - top), math.exp(m2 - top)
-                    mem.put(mem.get("l", *at) * a + l2 * b, "l", *at)
-                    mem.put(top, "m", *at)
+                    mem.write(mem.get("l", *at) * a + l2 * b, "l", *at)
+                    mem.write(top, "m", *at)
                     for x in range(e):
                         o = mem.get("O", *at, x) * a + mem.get("O_part", n, *at, x) * b
-                        mem.put(o, "O", *at, x)
+                        mem.write(o, "O", *at, x)
                         mem.drop("O_part", n, *at, x)
                     mem.drop("m_part", n, *at)
                     mem.drop("l_part", n, *at)
             for at in rows:
                 total = mem.get("l", *at)
                 for x in range(e):
-                    mem.put(mem.get("O", *at, x) / (total or 1.0), "O", *at, x)
+                    mem.write(mem.get("O", *at, x) / (total or 1.0), "O", *at, x)
                     mem.store("O", *at, x)
                     mem.drop("O", *at, x)
                 mem.drop("m", *at)
@@ -398,7 +398,7 @@ def misuse(act: Callable[[iosim.Builder, Any], Any]) -> str:
 
 
 def test_misuse_is_refused_in_one_line() -> None:
-    def other(b: iosim.Builder, t: Any) -> None:
+    def ends_elsewhere(b: iosim.Builder, t: Any) -> None:
         for u in b.tiles("n", "C"):
             b.number(u)
 
@@ -413,7 +413,7 @@ def test_misuse_is_refused_in_one_line() -> None:
         b.free(b.load("A", b.span("n", 0, "tiles"), "m"))
 
     cases = {
-        "no axis is made of the tiles of n by C: declare it with split_axis()": other,
+        "no axis is made of the tiles of n by C: declare it with split_axis()": ends_elsewhere,
         "make the axes tiles, again: name one": twice,
         "E is a tile size along a derived axis": lambda b, t: b.tile_sizes("tiles", "E"),
         "tiles is a derived axis, and bounds nothing": bound,

@@ -171,7 +171,7 @@ def in_two_parts(b: iosim.Builder) -> None:
             b.free(a)
 
 
-def before(b: iosim.Builder) -> None:
+def attend_before(b: iosim.Builder) -> None:
     """Rows of the first plane attend to those of all planes before their tile: to none at first."""
     (B,) = b.tile_sizes("m", "B")
     first = b.span("n", 0, 1)
@@ -206,7 +206,7 @@ def test_parts_may_follow_a_tile(sizes: tuple[int, int, int]) -> None:
 def test_columns_may_be_a_stack_that_is_empty_at_times(B: int) -> None:
     names = {"n": 3, "m": 9, "k": 4}
     A = Cube(**names).random()["A"]
-    program = iosim.build("before", Cube, before)
+    program = iosim.build("before", Cube, attend_before)
     run = check_counts(program, names, {"B": B})
     outcome = interpret(emit(iosim.bind(program, names, {"B": B})), {"A": A})
     assert outcome.counts == run.counts
@@ -289,7 +289,7 @@ def test_what_is_no_stack_is_refused() -> None:
         for u in b.grid("n"):
             b.stack(u, "m")
 
-    def apart(b: iosim.Builder) -> None:
+    def split(b: iosim.Builder) -> None:
         b.load("A", b.stack("n", "k"), "m")
 
     def cut(b: iosim.Builder) -> None:
@@ -318,7 +318,7 @@ def test_what_is_no_stack_is_refused() -> None:
 
     bad(one, "a stack of 1: give two indices or more")
     bad(point, "u in a stack has no extent: give tiles with steps and spans")
-    bad(apart, r"A\[n, m, k\] is indexed by \[n, k, m\]: give an index for each axis")
+    bad(split, r"A\[n, m, k\] is indexed by \[n, k, m\]: give an index for each axis")
     bad(cut, r"a\[i\] is ambiguous or empty: a must have exactly one dimension along m")
     bad(closed, "tile i is used outside its loop: move the use inside")
     bad(twice, "x is indexed by one tile twice: use two loops")

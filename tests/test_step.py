@@ -34,7 +34,7 @@ def log_sums(problem: Any, hbm: Any) -> Any:
     for h in range(problem.heads):
         K = hbm["K"][h * problem.groups // problem.heads]
         for i in range(problem.N):
-            own = [math.fsum(Q[h, i] * K[j]) for j in range(problem.keys) if problem.seen(i, j)]
+            own = [math.fsum(Q[h, i] * K[j]) for j in range(problem.keys) if problem.sees(i, j)]
             L.append(math.log(math.fsum(map(math.exp, own))) if own else 0.0)
     return np.reshape(L, [problem.sizes[a] for a in problem.form.tensor("L").axes])
 
@@ -88,7 +88,7 @@ def check_l(case: Any, seed: int, *, in_symbols: bool = False) -> None:
         assert symbols.count(program).at(problem.sizes, tiles) == (closed, top)
     many = iosim.count_many(program, problem.sizes | tiles)
     assert {key: int(words) for key, words in many.items()} == dict(closed)
-    want = AttentionBackward.after(problem).forward(hbm)
+    want = AttentionBackward.from_forward(problem).forward(hbm)
     assert iosim.max_error({x: run.outputs[x] for x in want}, want) < 1e-12
     assert iosim.max_error(want, problem.reference(hbm)) == 0
     assert np.allclose(run.outputs["L"], log_sums(problem, hbm), rtol=1e-12, atol=1e-12)
@@ -107,7 +107,7 @@ def test_without_it_nothing_changes(name: str) -> None:
 def test_a_step_gives_the_gradients(problem: Any, first: str, second: str, data: Any) -> None:
     """The backward pass reads O and L as the forward pass left them, in the same memory."""
     forward, backward = iosim.algorithm(first), iosim.algorithm(second)
-    after = AttentionBackward.after(problem)
+    after = AttentionBackward.from_forward(problem)
     if not (forward.supports(problem) and backward.supports(after)):
         return
     stat = replace(problem, statistics=True)

@@ -197,7 +197,7 @@ def test_links_lead_somewhere(path: Path) -> None:
             assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
 
-def written(path: Path) -> str:
+def extract_prose(path: Path) -> str:
     """What a file says in words: all of a document; comments and strings of Python."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
@@ -249,7 +249,7 @@ def test_names_of_modules_and_files_lead_somewhere() -> None:
     """In documents, docstrings, comments and messages.  The changelog has names of old versions."""
     pages = [*DOCUMENTS, ROOT / "experiments/README.md", *sorted((ROOT / "proofs").glob("*.md"))]
     pages += [ROOT / p for p in FILES if p.suffix == ".py"]
-    dead = {f"{p.relative_to(ROOT)}: {x}" for p in pages for x in dead_names(written(p))}
+    dead = {f"{p.relative_to(ROOT)}: {x}" for p in pages for x in dead_names(extract_prose(p))}
     assert not dead
 
 

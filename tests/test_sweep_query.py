@@ -170,7 +170,7 @@ def test_json_of_any_answer(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- what is mixed
 
 
-def other(path: Path, **change: Any) -> Folder:
+def change_sweep(path: Path, **change: Any) -> Folder:
     """A sweep that another version, revision or schedule made, as far as its rows say."""
     sweep = dataclasses.replace(Sweep.of(**GIVEN), **change)
     folder = Folder.declare(path, sweep)
@@ -182,7 +182,7 @@ def other(path: Path, **change: Any) -> Folder:
 def test_another_version_or_revision_is_not_carried_on(tmp_path: Path) -> None:
     for change in ({"version": "0.0.9"}, {"revision": 0}):
         path = tmp_path / str(change)
-        folder = other(path, **change)
+        folder = change_sweep(path, **change)
         before = {p: p.read_bytes() for p in path.rglob("*") if p.is_file()}
         with pytest.raises(InputError, match=r"was made by iosim .*, and this is iosim"):
             collect(folder)
@@ -193,7 +193,7 @@ def test_another_version_or_revision_is_not_carried_on(tmp_path: Path) -> None:
 
 
 def test_rows_of_two_revisions_are_named(tmp_path: Path) -> None:
-    a, b = swept(tmp_path / "a", **GIVEN), other(tmp_path / "b", revision=0)
+    a, b = swept(tmp_path / "a", **GIVEN), change_sweep(tmp_path / "b", revision=0)
     said: list[str] = []
     count = "SELECT count(*) AS n FROM rows"
     query(count, [a.path], remark=said.append)

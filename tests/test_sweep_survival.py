@@ -60,7 +60,7 @@ def start(path: Path, *more: str) -> subprocess.Popen[str]:
     )
 
 
-def whole(path: Path) -> dict[str, bytes]:
+def read_shards(path: Path) -> dict[str, bytes]:
     """Shards that are in place: each must be readable at any moment."""
     found = {p.name: p.read_bytes() for p in sorted(path.glob("rows/*.parquet"))}
     for name, content in found.items():
@@ -90,7 +90,7 @@ def kill_drivers(path: Path, times: int, rng: random.Random, *more: str) -> int:
     died = 0
     span = 1.0  # seconds that a run takes, near enough that half of them die
     for _ in range(times):
-        before = whole(path) if path.exists() else {}
+        before = read_shards(path) if path.exists() else {}
         driver = start(path, *more)
         time.sleep(span * rng.uniform(0.3, 1.0))
         with contextlib.suppress(ProcessLookupError):
@@ -99,7 +99,7 @@ def kill_drivers(path: Path, times: int, rng: random.Random, *more: str) -> int:
         driver.communicate()
         died += killed
         span *= 1.1 if killed else 0.8
-        after = whole(path) if path.exists() else {}
+        after = read_shards(path) if path.exists() else {}
         assert before.items() <= after.items(), "a shard that was there changed or is gone"
     return died
 
@@ -208,7 +208,7 @@ def test_interrupting_ends_workers_at_once(want: list[dict[str, Any]], tmp_path:
     _, said = driver.communicate()
     assert (driver.returncode, said) in [(130, "iosim: interrupted\n"), (0, "")]
     assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
-    whole(path)
+    read_shards(path)
     again = start(path, "--workers", "2")
     again.communicate()
     assert again.returncode == 0
@@ -344,12 +344,12 @@ def test_a_full_disk(
                 os.truncate(where, 100)
                 raise OSError(28, "No space left on device")
 
-        before = whole(store.path)
+        before = read_shards(store.path)
         monkeypatch.setattr(pq, "write_table", full)
         with pytest.raises(IosimError, match=r"No space left on device.*rows reported done are"):
             collect(store)
         monkeypatch.setattr(pq, "write_table", write)
-        assert before.items() <= whole(store.path).items()
+        assert before.items() <= read_shards(store.path).items()
         assert not list((store.path / "part").iterdir())
     collect(store)
     assert table(store) == want
@@ -368,7 +368,7 @@ def test_files_may_not_grow(want: list[dict[str, Any]], tmp_path: Path) -> None:
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
     assert "cannot write to" in done.stderr
-    whole(path)
+    read_shards(path)
     again = start(path, "--workers", "1")
     again.communicate()
     assert again.returncode == 0
@@ -393,13 +393,13 @@ def test_a_disk_that_is_really_full(want: list[dict[str, Any]], tmp_path: Path) 
         assert full.returncode == 2
         assert said.count("\n") == 1
         assert "No space left on device" in said
-        before = whole(disk / "s")
+        before = read_shards(disk / "s")
         assert before
         subprocess.run(["mount", "-o", "remount,size=3m", str(disk)], check=True)
         again = start(disk / "s", "--workers", "2")
         again.communicate()
         assert again.returncode == 0
-        assert before.items() <= whole(disk / "s").items()
+        assert before.items() <= read_shards(disk / "s").items()
         assert table(Folder.open(disk / "s")) == want
     finally:
         subprocess.run(["umount", str(disk)], check=True)
@@ -469,5 +469,5 @@ def test_two_collectors_and_a_killer(want: list[dict[str, Any]], tmp_path: Path)
         for p in both:
             p.communicate()
         assert both[1].returncode == 0
-        whole(path)
+        read_shards(path)
     assert table(Folder.open(path)) == want

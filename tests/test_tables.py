@@ -46,7 +46,7 @@ def tokens(text: str) -> Counter[str]:
     return Counter(x.strip(EDGES) for x in text.split())
 
 
-def shown(value: Any, key: str = "") -> list[str]:
+def list_tokens(value: Any, key: str = "") -> list[str]:
     """The tokens that must be seen for a value of the JSON."""
     if value is None:
         return []
@@ -60,12 +60,12 @@ def shown(value: Any, key: str = "") -> list[str]:
         return [repr(value)]
     if isinstance(value, str):
         return [x.strip(EDGES) for x in value.split()]
-    return [x for part in value for x in shown(part)]
+    return [x for part in value for x in list_tokens(part)]
 
 
 def missing(text: str, rows: Iterable[dict[str, Any]]) -> list[str]:
     """What rows hold and a text lacks, or has less often: cut, left out or rounded."""
-    want = Counter(x for row in rows for key, value in row.items() for x in shown(value, key))
+    want = Counter(x for row in rows for key, value in row.items() for x in list_tokens(value, key))
     return sorted((want - tokens(text)).elements())
 
 
@@ -400,7 +400,7 @@ def cut_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], width: int)
 def test_the_checker_sees_what_is_cut(name: str, rows_of: Any) -> None:
     rows = rows_of(name)
     columns = list(rows[0])
-    cells = [[" ".join(shown(x, key)) for key, x in row.items()] for row in rows]
+    cells = [[" ".join(list_tokens(x, key)) for key, x in row.items()] for row in rows]
     assert missing(cut_table(columns, cells, 80), rows)
     assert not missing(layout(columns, cells, 80), rows)
     assert missing(layout(columns, [*cells[:-1], [*cells[-1][:-1], ""]], 80), rows)

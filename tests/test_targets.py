@@ -17,7 +17,7 @@ SWEEP = ("sweep", "--algo", "copy", "--n", "9", "--M", "4", "--out", "rows", "--
 ROWS = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
 
 
-def others(folder: Path) -> dict[str, str]:
+def bad_targets(folder: Path) -> dict[str, str]:
     """Names that can't be written to, and what is said of each."""
     (folder / "folder").mkdir()
     listening = socket.socket(socket.AF_UNIX)
@@ -39,7 +39,7 @@ def others(folder: Path) -> dict[str, str]:
 
 def test_what_can_be_no_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, said in others(tmp_path).items():
+    for name, said in bad_targets(tmp_path).items():
         before = sorted(tmp_path.iterdir())
         for ask in (writing.target, lambda x: table.write_csv(x, ROWS)):
             with pytest.raises(InputError, match=said) as error:
@@ -56,7 +56,7 @@ def test_a_csv_is_checked_before_the_run(command: str, tmp_path: Path) -> None:
         "collect": ("collect", "rows"),
         "combine": ("combine", "rows", "--out", "new"),
     }[command]
-    for name, said in (others(tmp_path) | {"rows/": "is a directory"}).items():
+    for name, said in (bad_targets(tmp_path) | {"rows/": "is a directory"}).items():
         done = iosim_(*words, "--csv", name, cwd=tmp_path)
         assert done.returncode == 2
         assert said in done.stderr

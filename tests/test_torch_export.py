@@ -97,7 +97,7 @@ def test_views_move_no_words_and_copies_do() -> None:
         for op in from_torch(*CASES["Llama"]).operators
         if op.name == "attention" or op.kind.name == "attention"
     )
-    assert attention_of(attention).told == {
+    assert attention_of(attention).as_dict == {
         "N": 6,
         "d": 4,
         "heads": 8,

@@ -380,8 +380,13 @@ class Cheaper:
         ("stays", "recorded_trees", lambda log: log[: len(log) * 3 // 4], {"stays-trees"}),
         ("stays", "runs_of", lambda runs: runs * 2, {"stays-once"}),
         ("game", "optimum", lambda loads: loads - 1, {"stays-game"}),
-        ("whole", "halves", lambda parts: [[*parts[0], *parts[1]], []], {"halves", "whole-game"}),
-        ("whole", "groups", lambda parts: [*parts[1:], []], {"whole-once", "whole-trees"}),
+        (
+            "full_memory",
+            "split_stays",
+            lambda parts: [[*parts[0], *parts[1]], []],
+            {"halves", "whole-game"},
+        ),
+        ("full_memory", "groups", lambda parts: [*parts[1:], []], {"whole-once", "whole-trees"}),
     ],
 )
 def test_tampering_is_caught(monkeypatch, where: str, name: str, spoil, noticing: set[str]) -> None:

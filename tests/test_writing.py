@@ -206,7 +206,7 @@ def test_a_full_disk_kills_nothing(tmp_path: Path) -> None:
 
 # Modules that open files for writing beside `iosim.writing`, and why none is one that a user names.
 ELSEWHERE = {
-    "cache/files/own.py": "the part that write_trace gives",
+    "cache/files/iosim_format.py": "the part that write_trace gives",
     "cache/files/oracle_general.py": "the part that write_trace gives",
     "cache/files/plain.py": "the part that write_trace gives",
     "cli/__init__.py": "os.devnull",
@@ -217,7 +217,7 @@ ELSEWHERE = {
     "output/encode.py": "the part that export gives",
     "output/plot.py": "parts",
     "output/table.py": "a part",
-    "sweep/folder.py": "parts of a sweep, by iosim.sweep.files.put",
+    "sweep/folder.py": "parts of a sweep, by iosim.sweep.files.write_in_place",
     "sweep/seal.py": "a part of a sweep",
     "writing.py": "the writer",
 }

@@ -18,7 +18,7 @@ from iosim.cache.shared import drifting, interleaved, lockstep, round_robin
 from iosim.devices import count_links, on_devices
 from iosim.errors import InputError
 from iosim.fusion import fused
-from iosim.gpu.before import reads
+from iosim.gpu.dram_prediction import reads
 from iosim.gpu.run.job import Job
 from iosim.gpu.sweeps import Sweeps
 from iosim.hardware import machine

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from iosim.display import Displayed
 from iosim.errors import InputError
 from iosim.problem import Form, Problem
 from iosim.program.build import Builder, build
 from iosim.program.ir import Program
-from iosim.shown import Displayed
 
 Rule = Callable[[Any, int], dict[str, int]]
 

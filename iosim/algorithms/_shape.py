@@ -120,7 +120,7 @@ def reach(mask: Mask) -> Affine:
     return Affine() if mask.right == "causal" else Affine.of("right")
 
 
-def seen(b: Builder, i: Tile) -> tuple[Bound, Bound | None]:
+def visible_columns(b: Builder, i: Tile) -> tuple[Bound, Bound | None]:
     """The columns that rows i see, as bounds; sinks apart."""
     mask = b.form.mask
     if mask is None:
@@ -149,7 +149,7 @@ def columns(
         for j in loop(axis, B_c, *(within or ())):
             yield Keys(j)
         return
-    start, stop = seen(b, i)
+    start, stop = visible_columns(b, i)
     if mask.sinks:
         sinks: dict[str, Any] = {} if stop is None else {"within": (0, "sinks")}
         for j in loop(axis, B_c, 0, "sinks" if stop is None else stop, **sinks):

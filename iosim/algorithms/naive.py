@@ -23,9 +23,9 @@ from iosim.algorithms._shape import (
     keys,
     of_heads,
     safe,
-    seen,
     tile_sizes,
     unseen,
+    visible_columns,
 )
 from iosim.problem import Attention
 from iosim.program.build import Builder
@@ -53,7 +53,7 @@ def softmax(b: Builder) -> None:
             if W:
                 first = b.span(keys(b), 0, W)
                 if mask is not None:
-                    first = b.span(keys(b), *seen(b, i), within=(0, W))
+                    first = b.span(keys(b), *visible_columns(b, i), within=(0, W))
                 held = b.load("S", *h.q, i, first, name="held")
                 hide_first(b, held, i)
                 b.op("row_stats", m, l, held)

@@ -25,7 +25,7 @@ def _closed_outside(t: Any) -> str | None:
     return _outside(t)
 
 
-def _counted(t: Any) -> Any:
+def _io_words(t: Any) -> Any:
     a = t.min(t.N, t.floor((t.M - t.d) / (2 * t.d + 4)))
     return t.heads * (2 * t.N * t.d + 2 * t.N * t.d * t.ceil(t.N / a))
 
@@ -53,7 +53,7 @@ COUNTED = Bound(
     strength="exact",
     problem="attention",
     covers="Q/O-stationary tiles of a = ⌊(M − d)/(2d + 4)⌋ rows, K and V streamed by the row",
-    formula=_counted,
+    formula=_io_words,
     validity="M ≥ 3d + 4",
     source=f"{_SOURCE}, every load and store counted",
     outside=_outside,

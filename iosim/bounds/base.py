@@ -63,7 +63,7 @@ def _always(t: Terms) -> str | None:
     return None
 
 
-def _said(link: str) -> str:
+def _cite_statement(link: str) -> str:
     """A statement's file and anchor as people write them: ``proofs/towards_nd.md, Theorem 3``."""
     page, _, anchor = link.partition("#")
     kind, _, number = anchor.partition("-")
@@ -204,7 +204,7 @@ class Bound:
         """
         if not (form.options and self.options_link) or self.options_link == self.theorem_link:
             return self.source
-        return f"{self.source}; with options {_said(self.options_link)}"
+        return f"{self.source}; with options {_cite_statement(self.options_link)}"
 
     def theorems_for(self, form: Form) -> tuple[str, ...]:
         """The statements that it uses for problems of a form, each as file and anchor.

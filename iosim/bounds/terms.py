@@ -57,7 +57,7 @@ def _real(x: Any) -> Any:
 _ELEMENTWISE = Arithmetic(np.minimum, np.maximum, lambda x: x // 2, _real)
 
 
-def _whole(values: Any) -> Any:
+def _to_integers(values: Any) -> Any:
     """Whole numbers as int64, as Python's integers where products of two may be beyond 2**62."""
     numbers = np.asarray(values)
     return numbers.astype(object) if numbers.size and numbers.max() >= 2**29 else numbers
@@ -215,7 +215,7 @@ class Arrays(Terms):
     def __init__(self, form: Form, sizes: Mapping[str, Any]) -> None:
         floats = {name: _real(v) for name, v in sizes.items()}
         # What a mask leaves may be a small difference of large numbers.
-        exact = floats if form.mask is None else {x: _whole(v) for x, v in sizes.items()}
+        exact = floats if form.mask is None else {x: _to_integers(v) for x, v in sizes.items()}
         follow = PROBLEMS[form.kind].follow(form, exact, _ELEMENTWISE)
         super().__init__(floats | {x: _real(v) for x, v in follow.items()})
 

@@ -7,7 +7,7 @@ a cache one more consumer of a stream.
 ['clock', 'fifo', 'lru', 'opt', 'plru', 'random', 'sieve']
 """
 
-from iosim.cache import closed, halves, shared, tiles
+from iosim.cache import closed, partitioned, shared, tiles
 from iosim.cache.curves import Curve, curve
 from iosim.cache.layouts import Tiled
 from iosim.cache.of_program import items, touches, transfers
@@ -30,9 +30,9 @@ __all__ = [
     "Traffic",
     "closed",
     "curve",
-    "halves",
     "items",
     "of_arrays",
+    "partitioned",
     "replay",
     "replay_many",
     "sampled",

@@ -91,7 +91,7 @@ def _skip_writes(codes: Cells, count: int, one: int, never: int) -> None:
             codes[t] = (codes[then] & ~one) | (codes[t] & one)
 
 
-def _put(maps: Any, key: int, dirty: int, numbers: Any) -> None:
+def _set_time(maps: Any, key: int, dirty: int, numbers: Any) -> None:
     """Set the bit of a time, and the other if its line is dirty."""
     bits, soiled, above, higher, highest = maps
     one, six, low, _ = numbers
@@ -211,7 +211,7 @@ def _run(
                     continue
                 evicted += _take(maps, far, numbers) != 0
         if then != never:
-            _put(maps, then, soiled, numbers)
+            _set_time(maps, then, soiled, numbers)
         elif soiled:
             dirty += 1
         else:

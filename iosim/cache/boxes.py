@@ -103,7 +103,7 @@ class BoxKind:
         return unit[:, before:], new[:, before:]
 
     @property
-    def told(self) -> tuple[int, ...]:
+    def compiled_fields(self) -> tuple[int, ...]:
         """What the compiled loop needs of it."""
         a, b = (1, 1) if self.how is None else (self.how.a, self.how.b)
         blocks = (self.wide, a * b) if self.how else (0, 1)
@@ -163,10 +163,10 @@ class Kinds:
         return self.numbers[kind]
 
     @property
-    def told(self) -> Ints:
+    def table(self) -> Ints:
         """A row for each kind."""
         if self._rows < len(self.all):
-            rows = [kind.told for kind in self.all[self._rows :]]
+            rows = [kind.compiled_fields for kind in self.all[self._rows :]]
             held, wide = self._told, max(self._told.shape[1], *map(len, rows))
             if len(held) < len(self.all) or held.shape[1] < wide:
                 # Room for more, so that it isn't made again for every new one.
@@ -213,7 +213,7 @@ class Expanding:
             How many accesses were written; state says how far that is.
         """
         done: int = compiled(_expand)(
-            kinds.told,
+            kinds.table,
             base,
             kind,
             by,

@@ -113,7 +113,7 @@ def compiled(function: Function, *, arrays: bool = False, **names: Function) -> 
 
     made = with_names(function, **names)
     made.__qualname__ += f"_{_digest(made)}"
-    for name, inner in _called(made):
+    for name, inner in _list_callees(made):
         made.__globals__[name] = _inner(inner, arrays)
     options = OPTIONS if arrays else BARE
     done: Function
@@ -136,7 +136,7 @@ def _inner(function: FunctionType, arrays: bool) -> Function:
     if function is popcount:
         return _popcount()
     made = with_names(function)
-    for name, inner in _called(made):
+    for name, inner in _list_callees(made):
         made.__globals__[name] = _inner(inner, arrays)
     done: Function = numba.njit(forceinline=True, **(OPTIONS if arrays else BARE))(made)
     return done
@@ -156,7 +156,7 @@ def _popcount() -> Function:
     return found
 
 
-def _called(function: FunctionType) -> list[tuple[str, FunctionType]]:
+def _list_callees(function: FunctionType) -> list[tuple[str, FunctionType]]:
     """The functions among the globals that a function's text names."""
     found = ((name, function.__globals__.get(name)) for name in function.__code__.co_names)
     return [(name, x) for name, x in found if isinstance(x, FunctionType)]
@@ -167,7 +167,7 @@ def _digest(function: FunctionType) -> str:
     code = function.__code__
     named = {x: function.__globals__.get(x) for x in code.co_names}
     constants = {name: x for name, x in named.items() if isinstance(x, int | float)}
-    inner = [_digest(f) for _, f in _called(function)]
+    inner = [_digest(f) for _, f in _list_callees(function)]
     whole = repr((code.co_code, code.co_consts, code.co_names, constants, inner, OPTIONS, BARE))
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
 

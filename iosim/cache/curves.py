@@ -131,7 +131,7 @@ def _lru(stream: Stream, line_words: int) -> Curve:
 
 
 def _opt(bypass: bool) -> Callable[[Stream, int], Curve]:
-    def made(stream: Stream, line_words: int) -> Curve:
+    def measure_opt(stream: Stream, line_words: int) -> Curve:
         from iosim.cache import opt_stack
 
         check_room(
@@ -158,7 +158,7 @@ def _opt(bypass: bool) -> Callable[[Stream, int], Curve]:
             loads=loads,
         )
 
-    return made
+    return measure_opt
 
 
 STACKS: dict[str, Callable[[Stream, int], Curve]] = {

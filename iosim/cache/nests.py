@@ -84,7 +84,7 @@ class Nests:
             for q in range(len(place.path) + 1):
                 low, _ = self.below.get(place.path[:q], (k, k))
                 self.below[place.path[:q]] = low, k + 1
-        self.before = functools.cache(self._before)
+        self.before = functools.cache(self._find_previous)
         self.covers = functools.cache(self._covers)
         self.between = functools.cache(self._between)
         self.union = functools.cache(_union)
@@ -96,7 +96,7 @@ class Nests:
                 return self.between(other, first, place.path, at)
         return 0
 
-    def _before(self, path: Numbers, at: Numbers) -> list[tuple[int, Numbers, Numbers]]:
+    def _find_previous(self, path: Numbers, at: Numbers) -> list[tuple[int, Numbers, Numbers]]:
         """The latest passes before one that cover the same box, or of a local array any part.
 
         Returns:
@@ -107,7 +107,7 @@ class Nests:
         now = tuple((x, x + 1) for x in at)
         found: list[tuple[tuple[Range, ...], int, Numbers, Numbers]] = []
         for other in self.by_name[place.name]:
-            for within, size in self._same(place, now, other):
+            for within, size in self._match_place(place, now, other):
                 if (numbers := _latest(other, within, place, at)) is not None:
                     found.append((_key(other, numbers), size, other.path, numbers))
         return [(size, where, first) for _, size, where, first in sorted(found, reverse=True)]
@@ -171,7 +171,7 @@ class Nests:
             found.append((place.name, covered))
         return found
 
-    def _same(self, place: Place, now: Ranges, other: Place) -> Iterator[tuple[Ranges, int]]:
+    def _match_place(self, place: Place, now: Ranges, other: Place) -> Iterator[tuple[Ranges, int]]:
         """The numbers with which another place touches the same box, or array; and how much."""
         full = [(0, x.trips) for x in other.loops]
         if place.local:

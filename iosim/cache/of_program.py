@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.cache import layouts as layouts_
+from iosim.cache.address_map import Ground, Ints, Loops, Placed, row_strides
 from iosim.cache.boxes import BoxKind
 from iosim.cache.compiled import worth
-from iosim.cache.copies import Item, Walk
-from iosim.cache.ground import Ground, Ints, Loops, Placed, row_strides
 from iosim.cache.layouts import Layout, Tiled, strides
-from iosim.cache.measure import MOST, Measure, lanes, parts, total, words, words_of
 from iosim.cache.phases import Phased, UnknownError
 from iosim.cache.references import Action, Piece, positions_in, touching, transferring
 from iosim.cache.stream import CHUNK, UNITS, Accesses, Region, Stream, Unit
 from iosim.cache.templates import lines_of
-from iosim.cache.writing import chunks, placed
-from iosim.cache.writing import length as length_of
+from iosim.cache.trace_chunks import chunks, placed
+from iosim.cache.trace_chunks import length as length_of
+from iosim.cache.trace_length import MOST, Measure, lanes, parts, total, words, words_of
+from iosim.cache.trace_walk import Item, Walk
 from iosim.errors import InputError, closest
 from iosim.problem import check_positions, check_size, in_shape
 from iosim.program.check import check
@@ -118,10 +118,10 @@ def items(
     chunk = check_size("chunk", chunk)
 
     def stream(item: Item) -> Stream:
-        def made() -> Iterator[Accesses]:
+        def generate_accesses() -> Iterator[Accesses]:
             return chunks(item(), known.ground, chunk, fast=known.fast)
 
-        return known.stream(made, length_of(item(), known.ground, fast=known.fast))
+        return known.stream(generate_accesses, length_of(item(), known.ground, fast=known.fast))
 
     walk = Walk(instance, known.ground, known.told)
     return tuple(tuple(map(stream, launch)) for launch in walk.items(known.body))
@@ -171,7 +171,7 @@ def _stream(
     known = _Known.of(instance, plan, unit, line_words, layouts, positions)
     chunk = check_size("chunk", chunk)
 
-    def made() -> Iterator[Accesses]:
+    def generate_accesses() -> Iterator[Accesses]:
         walk = Walk(instance, known.ground, known.told)
         return chunks(walk.all(known.body), known.ground, chunk, fast=known.fast)
 
@@ -179,11 +179,11 @@ def _stream(
     if unit == "lines" and known.ground.late:
         phased = Phased(known.ground, lanes(instance.program))
         try:
-            length = Measure(instance, phased, phased.again).run(known.body).length
+            length = Measure(instance, phased, phased.period).run(known.body).length
         except UnknownError:
             walk = Walk(instance, known.ground, known.told)
             length = length_of(walk.all(known.body), known.ground, fast=known.fast)
-    return known.stream(made, length)
+    return known.stream(generate_accesses, length)
 
 
 @dataclass(frozen=True)

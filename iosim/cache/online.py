@@ -22,7 +22,7 @@ MISSES, FILLS, EVICTED, THROUGH = range(4)
 _OF_A_LINE = 1 + 3 * 8
 
 
-def _whole(line: int, sets: int, mask: int, masks: bool) -> int:
+def _single_set(line: int, sets: int, mask: int, masks: bool) -> int:
     return line ^ line  # 0, of the type that numba has for lines
 
 
@@ -167,7 +167,7 @@ class Online:
         self._backend = backend
         self._loop = backend.build(
             _loop,
-            set_of=_whole if sets == 1 else _parted,
+            set_of=_single_set if sets == 1 else _parted,
             hit=policy.hit,
             enter=policy.enter,
             evict=policy.evict,

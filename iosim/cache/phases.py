@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.cache.address_map import Ground, Ints, Loops, extent, placed, resolved
 from iosim.cache.boxes import BoxKind
-from iosim.cache.ground import Ground, Ints, Loops, extent, placed, resolved
 from iosim.cache.layouts import Tiled
 from iosim.cache.references import Piece
 from iosim.program import space
@@ -44,7 +44,7 @@ class Phased:
     known: dict[BoxKind, NDArray[np.object_]] = field(default_factory=dict)
 
     @property
-    def again(self) -> int:
+    def period(self) -> int:
         """After how many positions on any axis phases are what they were."""
         found = self.ground.line
         for tensor in self.ground.tensors.values():

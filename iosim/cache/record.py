@@ -56,9 +56,9 @@ or 104 words, or other ways
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self._whole("line_words")
-        self._whole("capacity", least=None)
-        self._whole("seed", least=None)
+        self._as_int("line_words")
+        self._as_int("capacity", least=None)
+        self._as_int("seed", least=None)
         if self.policy not in POLICIES:
             raise InputError(f"unknown policy {self.policy!r}: {closest(self.policy, POLICIES)}")
         if self.write not in ("back", "through"):
@@ -70,11 +70,11 @@ or 104 words, or other ways
             )
         self._divides(self.capacity, self.line_words, "words")
         if self.ways is not None:
-            self._whole("ways")
+            self._as_int("ways")
             self._divides(self.lines, self.ways, "ways")
         self._suits(POLICIES[self.policy])
 
-    def _whole(self, name: str, least: int | None = 1) -> None:
+    def _as_int(self, name: str, least: int | None = 1) -> None:
         """A field as a Python int."""
         number = whole_number(value := getattr(self, name))
         if number is None:

@@ -140,7 +140,7 @@ class _Touches:
     def node(self, node: Node, after: tuple[Node, ...], held: _Held) -> Iterator[Touch | Position]:
         match node:
             case Load():
-                yield from self._asked(node, held)
+                yield from self._touch_positions(node, held)
                 yield from _position(node, self.positions)
                 index = unstacked(node.index)
                 if _is_tensor(node, after):
@@ -150,7 +150,7 @@ class _Touches:
                     source = Piece(node.tensor, index, None, False)
                     yield Touch((source, _part(Ref(node.buffer), held, True)))
             case Store():
-                yield from self._asked(node, held)
+                yield from self._touch_positions(node, held)
                 target = Piece(node.tensor, unstacked(node.index), None, True)
                 yield Touch((_part(Ref(node.buffer), held, False), target))
             case Alloc():
@@ -164,7 +164,7 @@ class _Touches:
             case _:
                 assert_never(node)
 
-    def _asked(self, node: Load | Store, held: _Held) -> Iterator[Touch]:
+    def _touch_positions(self, node: Load | Store, held: _Held) -> Iterator[Touch]:
         for x in unstacked(node.index):
             if isinstance(x, At):
                 yield Touch((_part(Ref(x.buffer), held, False),))

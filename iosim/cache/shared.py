@@ -186,10 +186,10 @@ def by_times(when: Times) -> Order:
 
 def paces(items: int, per_mille: int, seed: int) -> Ints:
     """(items,): ticks for half an access, of each item: `PACE`, and up to so much more of it."""
-    return PACE + (per_mille * (_drawn(seed, items) >> 16) >> 16)
+    return PACE + (per_mille * (_hash_items(seed, items) >> 16) >> 16)
 
 
-def _drawn(seed: int, count: int) -> Ints:
+def _hash_items(seed: int, count: int) -> Ints:
     """(count,): a number below 2³² for each item, by a hash of item and seed."""
     at = (np.arange(count, dtype=np.uint64) * 0x9E3779B1 + seed * 0x85EBCA6B) & 0xFFFFFFFF
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
@@ -250,7 +250,7 @@ def interleaved(streams: Sequence[Stream], order: Order, chunk: int = CHUNK) -> 
     lengths = np.array([stream.length for stream in streams], np.int64)
     clock = order(lengths)
 
-    def made() -> Iterator[tuple[Accesses, Ints]]:
+    def generate_accesses() -> Iterator[tuple[Accesses, Ints]]:
         readers = [_Reader(stream) for stream in streams]
         for items, firsts, counts in _windows(lengths, clock, chunk):
             who = np.repeat(items, counts)
@@ -266,14 +266,14 @@ def interleaved(streams: Sequence[Stream], order: Order, chunk: int = CHUNK) -> 
 
     first = streams[0]
     whole = Stream(
-        lambda: (accesses for accesses, _ in made()),
+        lambda: (accesses for accesses, _ in generate_accesses()),
         max(stream.addresses for stream in streams),
         int(lengths.sum()),
         first.regions,
         first.unit,
         first.line_words,
     )
-    return Interleaved(whole, made)
+    return Interleaved(whole, generate_accesses)
 
 
 def one_after_another(parts: Sequence[Interleaved]) -> Interleaved:
@@ -281,20 +281,20 @@ def one_after_another(parts: Sequence[Interleaved]) -> Interleaved:
     if not parts:
         raise InputError("no launches: give one or more")
 
-    def made() -> Iterator[tuple[Accesses, Ints]]:
+    def generate_accesses() -> Iterator[tuple[Accesses, Ints]]:
         for part in parts:
             yield from part.with_items()
 
     first = parts[0].stream
     whole = Stream(
-        lambda: (accesses for accesses, _ in made()),
+        lambda: (accesses for accesses, _ in generate_accesses()),
         max(part.stream.addresses for part in parts),
         sum(part.stream.length for part in parts),
         first.regions,
         first.unit,
         first.line_words,
     )
-    return Interleaved(whole, made)
+    return Interleaved(whole, generate_accesses)
 
 
 class _Reader:
@@ -356,13 +356,13 @@ def _window(
             else (int(low) + max(1, int(span)))
         )
         here = items[now < until]
-        stop = _before(here, at[here], lengths[here], clock, until)
+        stop = _count_before(here, at[here], lengths[here], clock, until)
         if int((stop - at[here]).sum()) <= most or until - low <= max(1, np.spacing(low)):
             return here, stop, span
         span /= 2
 
 
-def _before(items: Ints, first: Ints, length: Ints, clock: Clock, until: Any) -> Ints:
+def _count_before(items: Ints, first: Ints, length: Ints, clock: Clock, until: Any) -> Ints:
     """How many accesses each item has made before a time."""
     low, high = first.copy(), length.copy()
     while (more := low < high).any():

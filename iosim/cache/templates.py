@@ -1,8 +1,8 @@
 """Templates: the addresses of one iteration, and what each open loop adds to them.
 
 A template is made for the extents of open tiles and spans, and holds wherever these are the same;
-where it starts is a sum over *variables* (`iosim.cache.ground`).  Where words become units late, it
-has an entry for each box (`iosim.cache.boxes`) and none for its words.
+where it starts is a sum over *variables* (`iosim.cache.address_map`).  Where words become units
+late, it has an entry for each box (`iosim.cache.boxes`) and none for its words.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.cache.address_map import Ground, Ints, Loops, Variable, extent, resolved, untouched
 from iosim.cache.boxes import offsets
-from iosim.cache.ground import Ground, Ints, Loops, Variable, extent, resolved, untouched
 from iosim.cache.references import Piece, Position, Repeat, Straight, Touch
 from iosim.program import space
 from iosim.program.index import Tile
@@ -92,7 +92,7 @@ class Templates:
             env: name → number, with the edges of open tiles.
             loops: the loops of open tiles.
         """
-        return self._known((), whose, env, loops, lambda: self._body(whose, env, loops))
+        return self._find_template((), whose, env, loops, lambda: self._body(whose, env, loops))
 
     def parts(self, block: Straight, env: Mapping[Any, Any], loops: Loops) -> Iterator[Template]:
         """The templates of a block that is too large for one, in turn."""
@@ -102,7 +102,7 @@ class Templates:
                 one = Touch((part,), over=touch.over)
                 for low in range(0, longest(one, env), by):
                     made = partial(self._some, one, env, loops, low, low + by)
-                    found = self._known((n, k, low), block, env, loops, made)
+                    found = self._find_template((n, k, low), block, env, loops, made)
                     assert found is not None
                     yield found
 
@@ -111,7 +111,7 @@ class Templates:
         """Words that a template is made of, or that a box has."""
         return LIMIT if self.ground.unit == "words" or self.ground.late else WIDE
 
-    def _known(
+    def _find_template(
         self,
         which: tuple[int, ...],
         whose: Straight | Repeat,
@@ -148,7 +148,7 @@ class Templates:
                 case Touch():
                     made = self._touch(action, env, loops)
                 case Straight():
-                    made = self._kept(action, env, loops)
+                    made = self._require_template(action, env, loops)
                 case Repeat():
                     made = self._repeat(action, env, loops)
                 case Position():
@@ -168,16 +168,20 @@ class Templates:
         found: list[Template] = []
         if full:
             at = space.inside(env, loop.tile, (start, start + step))
-            one = self._kept(repeat, at, inner)
+            one = self._require_template(repeat, at, inner)
             if one.size * full > LIMIT:
                 raise TooLarge
             found.append(_closed(one, loop.tile, np.arange(full)))
         if rest:
             at = space.inside(env, loop.tile, (start + full * step, stop))
-            found.append(_closed(self._kept(repeat, at, inner), loop.tile, np.array([full])))
+            found.append(
+                _closed(self._require_template(repeat, at, inner), loop.tile, np.array([full]))
+            )
         return _joined(found)
 
-    def _kept(self, whose: Straight | Repeat, env: Mapping[Any, Any], loops: Loops) -> Template:
+    def _require_template(
+        self, whose: Straight | Repeat, env: Mapping[Any, Any], loops: Loops
+    ) -> Template:
         if (found := self.of(whose, env, loops)) is None:
             raise TooLarge
         return found

@@ -2,10 +2,10 @@
 
 What a schedule references is a sequence of passes over boxes of tensors, and over local arrays,
 each row by row.  Cut at where they start and stop, they are passes over *tiles*
-(`iosim.cache.atoms`): any two tiles have no word in common, and each pass covers its tile from the
-first word to the last.  So it is of every program, under masks and with positions that are read,
-too; where boxes overlap, tiles are smaller, and there are more passes.  Then some caches of words
-can be replayed by tiles.
+(`iosim.cache.address_ranges`): any two tiles have no word in common, and each pass covers its tile
+from the first word to the last.  This holds for every program, also under masks and with positions
+that are read; where boxes overlap, tiles are smaller, and there are more passes.  Some caches of
+words can then be replayed by tiles.
 
 **LRU.**  Between two passes over a tile lie whole passes over others.  A word of it was followed,
 in the earlier pass, by the rest of the tile, and is preceded in the later one by what comes before
@@ -44,14 +44,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.atoms import atoms, distinct, runs_of, spread
+from iosim.cache.address_ranges import atoms, distinct, runs_of, spread
 from iosim.cache.boxes import BoxKind, offsets
 from iosim.cache.compiled import built, interruptible
 from iosim.cache.curves import Curve
 from iosim.cache.memory import check_room
 from iosim.cache.of_program import boxes, count
+from iosim.cache.progress import Watch, parts, stage, unwatched
 from iosim.cache.record import Traffic
-from iosim.cache.watched import Watch, parts, stage, unwatched
 from iosim.errors import InputError
 from iosim.problem import check_size
 from iosim.program.walk import Instance

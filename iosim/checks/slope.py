@@ -17,7 +17,7 @@ from typing import Any
 from iosim.algorithms import Algorithm
 from iosim.bounds import exact_lower_bounds
 from iosim.cache import Cache, Stream, curve, replay_many, touches
-from iosim.cache.ground import extent
+from iosim.cache.address_map import extent
 from iosim.program.index import Dim, cut, dims
 from iosim.program.ir import Alloc, Load, Loop, Node, Op, Ref
 from iosim.program.space import inside, resolved, step

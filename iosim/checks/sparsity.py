@@ -20,7 +20,7 @@ from iosim.bounds.unified import pattern_bound
 from iosim.counting.numbers import count, peak
 from iosim.errors import CapacityError
 from iosim.problem import BlockSparse
-from iosim.problem.seen import Visible
+from iosim.problem.visible_pairs import Visible
 from iosim.program.walk import bind
 
 
@@ -106,7 +106,7 @@ def sparsity(problem: BlockSparse, M: int, tiles: dict[str, int], mask: Any) -> 
     instance = bind(program, problem.sizes, tiles, {"blocks": mask})
     if (need := peak(instance)) > M:
         raise CapacityError(f"a marked block needs {need} words, M is {M}: choose smaller tiles")
-    one = _seen(problem, instance.env, dict(instance.masks)["blocks"].array)
+    one = _count_visible(problem, instance.env, dict(instance.masks)["blocks"].array)
     pairs, heads = one.pairs, problem.heads
     # Rows that see nothing have no pair, and are written all the same.
     low = float(heads * (problem.N - one.rows) * problem.values)
@@ -123,7 +123,7 @@ def sparsity(problem: BlockSparse, M: int, tiles: dict[str, int], mask: Any) -> 
     return Sparsity(problem, M, dict(tiles), heads * pairs, words, low)
 
 
-def _seen(problem: BlockSparse, env: Mapping[str, int], marked: Any) -> Visible:
+def _count_visible(problem: BlockSparse, env: Mapping[str, int], marked: Any) -> Visible:
     """Of one head: pairs of a row and a key that it sees, and the rows and keys of these pairs."""
     i, j = (np.arange(0, n, env[x]) for n, x in ((problem.N, "B_r"), (problem.N_k, "B_c")))
     rows = np.minimum(env["B_r"], problem.N - i)

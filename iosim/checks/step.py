@@ -132,7 +132,7 @@ def training_step(
     return TrainingStep(
         M,
         _pass(forward, first, M, forward_tiles),
-        _pass(backward, AttentionBackward.after(first), M, backward_tiles),
+        _pass(backward, AttentionBackward.from_forward(first), M, backward_tiles),
     )
 
 

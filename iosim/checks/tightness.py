@@ -22,13 +22,13 @@ import numpy as np
 from iosim.algorithms import Algorithm, all_algorithms
 from iosim.bounds import BoundClass, BoundRow, bound_class, exact_lower_bounds
 from iosim.counting.numbers import count
+from iosim.display import Tabled
 from iosim.errors import CapacityError, InputError
 from iosim.output.rows import Table
 from iosim.problem import Attention, Attentions, Form, check_size
 from iosim.program.walk import bind
-from iosim.shown import Tabled
 from iosim.tiling import optimal_tiles_many, smallest_capacity
-from iosim.units import shown
+from iosim.units import problem_cells
 
 # What ``iosim tightness --out`` writes.
 FILES = ("tightness.csv", "tightness.png", "tightness.svg")
@@ -76,7 +76,7 @@ class Tightness(Tabled):
         """The row that ``iosim tightness --json`` prints."""
         p = self.problem
         return {
-            **p.told,
+            **p.as_dict,
             "M": self.M,
             "class": self.klass.name,
             "best_algorithm": self.best.algorithm,
@@ -195,7 +195,7 @@ def table(points: Iterable[Tightness]) -> Table:
     rows = [
         {
             "class": p.klass.name,
-            **shown(p.problem),
+            **problem_cells(p.problem),
             "M_words": p.M,
             "best_algorithm": p.best.algorithm,
             "best_words": p.best.words,

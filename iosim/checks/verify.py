@@ -32,7 +32,7 @@ from iosim.program.ir import Program
 from iosim.program.walk import bind
 from iosim.sweep.executors import follow_parent
 from iosim.tiling import best_counts, optimal_tiles, smallest_capacity
-from iosim.units import shown
+from iosim.units import problem_cells
 
 if TYPE_CHECKING:
     from iosim.bounds import BoundRow
@@ -443,7 +443,7 @@ def by_schedule(report: Report) -> list[dict[str, Any]]:
 def as_dict(report: Report) -> dict[str, Any]:
     """The report as ``iosim verify --json`` prints it."""
     return {
-        "problem": report.problem.told,
+        "problem": report.problem.as_dict,
         "points": [
             {
                 "algorithm": p.algorithm,
@@ -477,7 +477,7 @@ def table(report: Report) -> Table:
     from iosim.bounds.classes import covers_wide
 
     p = report.problem
-    base = shown(p)
+    base = problem_cells(p)
     rows: list[dict[str, Any]] = []
     for x in report.points:
         rows.append(

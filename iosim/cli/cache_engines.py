@@ -10,7 +10,7 @@ from iosim.cache import tiles
 from iosim.cache.closed import loads, misses, reuse
 from iosim.cache.compiled import available
 from iosim.cache.of_program import count
-from iosim.cache.watched import Watch
+from iosim.cache.progress import Watch
 from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
 from iosim.program.walk import Instance

@@ -154,8 +154,8 @@ def cache(
         problem = opt.problem_from(found.problem.kind, sizes, model)
         instance = _instance(found, problem, words, tiles, mask)
         named = {p.name: instance.env[p.name] for p in instance.program.params}
-        head = f"{found.title}: {opt.said(problem)}"
-        result |= {"problem": problem.told, "tiles": named}
+        head = f"{found.title}: {opt.format_problem(problem)}"
+        result |= {"problem": problem.as_dict, "tiles": named}
         quick = asked.quick(engine)
         if out is not None:
             if mask is not None or not asked.plain:
@@ -207,7 +207,7 @@ def _slope(found: Algorithm, problem: Any, instance: Instance) -> list[dict[str,
             f"{LONG:,}: choose smaller sizes"
         )
     tiles = ", ".join(f"{p.name} = {instance.env[p.name]:,}" for p in instance.program.params)
-    told = {"program": found.title, "problem": opt.said(problem), "tiles": tiles}
+    told = {"program": found.title, "problem": opt.format_problem(problem), "tiles": tiles}
     with watching() as show:
         made = slope(
             found,
@@ -255,10 +255,10 @@ def _replayed(stream: Stream, asked: Asked) -> dict[str, Any]:
                 policy=asked.policy,
                 line_words=line,
                 ways=asked.ways,
-                write=asked.write,
+                write=asked.write,  # type: ignore[arg-type]
                 bypass=asked.bypass,
                 seed=asked.seed,
-            )  # type: ignore[arg-type]
+            )
             for room in rooms
         ]
         if asked.at_once and stream.unit == "words":

@@ -169,7 +169,7 @@ def count(
     found, left_out = list[_Counted](), dict[str, IosimError]()
     for one in entries:
         try:
-            found.append(_counted(one, problem, words, tiles, masks, engine, dtype))
+            found.append(_count_schedule(one, problem, words, tiles, masks, engine, dtype))
         except IosimError as error:
             if len(entries) == 1:
                 raise
@@ -194,7 +194,7 @@ def count(
         opt.remark(f"{name} is left out: {why}")
 
 
-def _counted(
+def _count_schedule(
     entry: Algorithm,
     problem: Any,
     words: int,
@@ -217,7 +217,7 @@ def _counted(
     result: dict[str, Any] = {
         "algorithm": entry.name,
         "engine": engine,
-        "problem": problem.told,
+        "problem": problem.as_dict,
         "M": words,
         "tiles": choice.tiles,
         "load_words": counts.load_words,
@@ -239,7 +239,7 @@ def _counted(
 def _print_count(one: _Counted, problem: Any, details: bool) -> None:
     result = one.result
     click.echo(
-        f"{one.algorithm.title}: {opt.said(problem)}, M = {result['M']:,} words, by "
+        f"{one.algorithm.title}: {opt.format_problem(problem)}, M = {result['M']:,} words, by "
         f"{result['engine']}"
     )
     if details or len(result["tiles"]) <= FEW_TILES:
@@ -262,7 +262,7 @@ def _print_count(one: _Counted, problem: Any, details: bool) -> None:
 def _print_counts(found: list[_Counted], problem: Any, details: bool) -> None:
     first = found[0].result
     fewest = min(found, key=lambda one: int(one.result["total_words"])).result
-    click.echo(f"{opt.said(problem)}, M = {first['M']:,} words, by {first['engine']}")
+    click.echo(f"{opt.format_problem(problem)}, M = {first['M']:,} words, by {first['engine']}")
     in_bytes = "dtype" in first
     opt.print_table(
         ["schedule", "load_words", "store_words", "words", *["bytes"] * in_bytes, "peak", "ratio"],
@@ -342,10 +342,10 @@ def step(
         told = {"dtype": dtype, "total_bytes": sum(moved.values())} if dtype else {}
         passes = {x: one.as_dict() for x, one in found.passes.items()}
         opt.print_json(
-            {"problem": problem.told, "M": words, **passes, "total_words": found.words, **told}
+            {"problem": problem.as_dict, "M": words, **passes, "total_words": found.words, **told}
         )
         return
-    click.echo(f"{opt.said(problem)}, M = {words:,} words")
+    click.echo(f"{opt.format_problem(problem)}, M = {words:,} words")
     for which, one in found.passes.items():
         tiles = ", ".join(f"{name} = {value}" for name, value in one.tiles.items())
         click.echo(f"{which:<8}  {one.algorithm.title}")
@@ -386,7 +386,7 @@ def tiles(
     )
     result = {
         "algorithm": algo,
-        "problem": problem.told,
+        "problem": problem.as_dict,
         "M": words,
         "lattice": lattice,
         "tiles": best.tiles,
@@ -396,6 +396,6 @@ def tiles(
     if as_json:
         opt.print_json(result)
         return
-    click.echo(f"{found.name}: {opt.said(problem)}, M = {words:,} words")
+    click.echo(f"{found.name}: {opt.format_problem(problem)}, M = {words:,} words")
     click.echo("tiles  " + ",".join(f"{name}={value}" for name, value in best.tiles.items()))
     click.echo(f"moves {best.total_words:,} words, peak {best.peak_words:,} of {words:,} words")

@@ -168,7 +168,7 @@ def _print(
 ) -> None:
     instance, counts = report.instance, report.counts
     dealt = f", rows dealt {instance.dealing.name}" if instance.schedule.dealt else ""
-    told = opt.said(instance.problem)
+    told = opt.format_problem(instance.problem)
     click.echo(f"{instance.schedule.title}: {told}, P = {instance.P:,}{dealt}")
     if counts.links:
         opt.print_table(
@@ -235,7 +235,7 @@ def _plain(report: DevicesReport, gpu: Hardware | None, dtype: str) -> dict[str,
     instance, counts, times = report.instance, report.counts, report.times
     return {
         "schedule": instance.schedule.name,
-        "problem": instance.problem.told,
+        "problem": instance.problem.as_dict,
         "P": instance.P,
         "deal": instance.dealing.name,
         "links": [{"from": p, "to": q, "words": n} for (p, q), n in counts.links.items()],

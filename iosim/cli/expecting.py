@@ -88,16 +88,15 @@ def expected(
     if not rows:
         names = ", ".join(dict.fromkeys(k.short for k in found))
         raise InputError(
-            f"no kernel is known to be {what.algorithm} of {opt.said(what.problem)}: check the "
-            "sizes, or "
-            f"choose one with --kernel and give --tiles; there are {names}"
+            f"no kernel is known to be {what.algorithm} of {opt.format_problem(what.problem)}: "
+            f"check the sizes, or choose one with --kernel and give --tiles; there are {names}"
         )
     return rows
 
 
 def print_expected(what: Expectation, found: Sequence[Expected], others: int) -> None:
     """A table for each kernel."""
-    click.echo(f"{probe(what.algorithm).title}: {opt.said(what.problem)}")
+    click.echo(f"{probe(what.algorithm).title}: {opt.format_problem(what.problem)}")
     for number, one in enumerate(found, 1):
         launches = f", {one.kernel.launches:,} launches" if one.kernel.launches > 1 else ""
         tiles = ", ".join(f"{name} = {side:,}" for name, side in one.tiles.items())
@@ -136,7 +135,7 @@ def print_expected(what: Expectation, found: Sequence[Expected], others: int) ->
         click.echo(f"\nof other schedules, sizes or libraries: {others:,}")
 
 
-def told(found: Sequence[Expected]) -> list[dict[str, Any]]:
+def to_dicts(found: Sequence[Expected]) -> list[dict[str, Any]]:
     """For scripts."""
     return [
         {

@@ -32,7 +32,7 @@ def explain(error: BaseException) -> tuple[int, str]:
         return INPUT, _line(str(error))
     if isinstance(error, click.ClickException):
         where = getattr(getattr(error, "ctx", None), "command_path", "iosim")
-        return INPUT, f"{_line(_said(error)).rstrip('.')} (see {where} --help)"
+        return INPUT, f"{_line(_format_error(error)).rstrip('.')} (see {where} --help)"
     if isinstance(error, MemoryError):
         return INPUT, _line(f"out of memory ({error}): choose smaller sizes")
     if isinstance(error, OSError) and error.filename is None:
@@ -51,7 +51,7 @@ def explain(error: BaseException) -> tuple[int, str]:
     )
 
 
-def _said(error: click.ClickException) -> str:
+def _format_error(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption):
         from iosim.cli.kinds import of_other_kinds
 

@@ -67,7 +67,9 @@ def emit(
 
     entry = find(algo)
     kind = entry.problem.kind
-    problem = opt.problem_from(kind, sizes, model) if model else _beside(entry.problem, sizes)
+    problem = (
+        opt.problem_from(kind, sizes, model) if model else _build_problem(entry.problem, sizes)
+    )
     program = entry.program_for(problem)
     if tiles == "auto":
         chosen = gpu_tiles(program, problem, parse_words("M", M)).tiles
@@ -80,14 +82,14 @@ def emit(
     click.echo(source_of(instance, lockstep, target=target, style=style).source, nl=False)
 
 
-def _beside(problem: type[Any], typed: opt.Sizes) -> Any:
+def _build_problem(problem: type[Any], typed: opt.Sizes) -> Any:
     """What is typed; the rest is beside attention of N 4096, d 64 and one head."""
     own, typed = size_names(problem), opt.batched(problem.kind, typed)
     usual = {"N": "4096", "d": "64", "heads": "1"}
     said = {x: typed[x] for x in usual if x in typed and not (x == "N" and x in own)}
     N, d, heads = (parse_int(name, text) for name, text in (usual | said).items())
     mine = {name: text for name, text in typed.items() if name in own or name not in usual}
-    told = problem.beside_attention(N, d, heads).told | opt.parsed(problem.kind, mine)
+    told = problem.beside_attention(N, d, heads).as_dict | opt.parsed(problem.kind, mine)
     return opt.noted(problem(**told))
 
 

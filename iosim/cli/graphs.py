@@ -39,7 +39,7 @@ def graph(source: str | None, as_json: bool, as_file: bool, only_kinds: bool) ->
     if as_file:
         click.echo(to_json(found, groups))
     elif as_json:
-        opt.print_json(told(found, groups))
+        opt.print_json(to_dict(found, groups))
     else:
         _print(found, groups)
     opt.remark(opaque(found))
@@ -79,7 +79,7 @@ def kinds() -> list[dict[str, Any]]:
     ]
 
 
-def told(graph: Graph, groups: Groups) -> dict[str, Any]:
+def to_dict(graph: Graph, groups: Groups) -> dict[str, Any]:
     """For scripts."""
     return {
         "name": graph.name,

@@ -9,7 +9,7 @@ import click
 
 from iosim.cli import options as opt
 from iosim.hardware import MACHINES, NO_SOURCE, Hardware
-from iosim.hardware.record import said
+from iosim.hardware.record import format_number
 from iosim.output.cells import cell
 
 # In the list of all machines: heading → field, and what one of the heading's unit is.
@@ -33,7 +33,7 @@ Peaks are dense. The ridge is the peak of 16 bits over the bandwidth of L2↔DRA
 def machines(machine: Hardware | None, as_json: bool) -> None:
     """List the machines and their numbers, or one machine's with the source of each."""
     if as_json:
-        found = [_told(one) for one in ([machine] if machine else MACHINES.values())]
+        found = [_to_dict(one) for one in ([machine] if machine else MACHINES.values())]
         opt.print_json(found[0] if machine else found)
     elif machine:
         name, title, core, cache = map(
@@ -41,7 +41,8 @@ def machines(machine: Hardware | None, as_json: bool) -> None:
         )
         click.echo(f"{name}: {title}; a core is called {core}, the last cache before DRAM {cache}")
         rows = [
-            (what, said(value, unit), source) for what, value, unit, source in machine.numbers()
+            (what, format_number(value, unit), source)
+            for what, value, unit, source in machine.numbers()
         ]
         ridges = [
             (
@@ -74,7 +75,7 @@ def _row(one: Hardware) -> list[str]:
     return [one.name, *(NO_SOURCE if x is None else f"{x:.6g}" for x in values)]
 
 
-def _told(one: Hardware) -> dict[str, Any]:
+def _to_dict(one: Hardware) -> dict[str, Any]:
     """For scripts: all fields, in base units, with a source or ``no source`` for each number."""
     return asdict(one) | {
         "ridge_flop_per_byte": {dtype: one.ridge_for(dtype) for dtype in one.peaks},

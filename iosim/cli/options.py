@@ -360,16 +360,16 @@ def of_model(model: str | None, kind: str, given: Sizes) -> Sizes:
         return given
     found, source = attention_of(model)
     cls = PROBLEMS[kind]
-    if size_names(type(found)) != size_names(cls) or not found.told.keys() <= names_of(cls):
-        own = [x for x in ("d", "heads", "kv_heads") if x in found.told.keys() & names_of(cls)]
-        more = " ".join(f"{spelt(x)[0]} {found.told[x]}" for x in own)
+    if size_names(type(found)) != size_names(cls) or not found.as_dict.keys() <= names_of(cls):
+        own = [x for x in ("d", "heads", "kv_heads") if x in found.as_dict.keys() & names_of(cls)]
+        more = " ".join(f"{spelt(x)[0]} {found.as_dict[x]}" for x in own)
         raise InputError(other_sizes(model, kind, more))
-    remark(f"{model} is {said(found)} ({source})")
+    remark(f"{model} is {format_problem(found)} ({source})")
     remark_assumed(model)
     options = {one.name: one for one in found.options()}
     typed = {
         name: typed_option(options[name], value) if name in options else str(value)
-        for name, value in found.told.items()
+        for name, value in found.as_dict.items()
     }
     return {**typed, **_beside_typed(typed, given), **given}
 
@@ -455,11 +455,11 @@ def names_of(problem: type[Any]) -> set[str]:
     return {*size_names(problem), *(one.name for one in problem.options())}
 
 
-def said(problem: Any) -> str:
+def format_problem(problem: Any) -> str:
     """A problem's sizes, and the options that are given, in words.
 
     >>> from iosim.problem import Attention
-    >>> said(Attention(4096, 64, 32, kv_heads=8, causal=True, window=(128, None)))
+    >>> format_problem(Attention(4096, 64, 32, kv_heads=8, causal=True, window=(128, None)))
     'N = 4,096, d = 64, heads = 32, kv_heads = 8, causal, window = (128, no limit)'
     """
 
@@ -470,7 +470,7 @@ def said(problem: Any) -> str:
             return f"{name} = ({', '.join('no limit' if x is None else cell(x) for x in value)})"
         return f"{name} = {cell(value)}"
 
-    return ", ".join(one(name, value) for name, value in problem.told.items())
+    return ", ".join(one(name, value) for name, value in problem.as_dict.items())
 
 
 def kind_of(given: Sizes) -> str:
@@ -497,15 +497,15 @@ def kind_of(given: Sizes) -> str:
 
 def words_from(M: str | None, dtype: str | None) -> int:
     """M in words, as typed; it is never optional."""
-    return parse_words("M", _given(M), dtype)
+    return parse_words("M", _require_M(M), dtype)
 
 
 def memories_from(M: str | None, dtype: str | None) -> list[int]:
     """`words_from` for a list of M, or a range."""
-    return parse_range("M", _given(M), dtype)
+    return parse_range("M", _require_M(M), dtype)
 
 
-def _given(M: str | None) -> str:
+def _require_M(M: str | None) -> str:
     if M is None:
         raise InputError("M is missing: give --M in words (24576) or bytes (96KiB with --dtype)")
     return M

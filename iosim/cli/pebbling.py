@@ -12,7 +12,7 @@ import click
 from iosim.cli import options as opt
 from iosim.cli.watching import watching
 from iosim.errors import InputError
-from iosim.units import parse_range, parse_words, shown
+from iosim.units import parse_range, parse_words, problem_cells
 
 if TYPE_CHECKING:
     from iosim.pebbling import Dag, Known, Optimum
@@ -134,7 +134,7 @@ def _solve(
 
             def tell(known: Known) -> None:
                 last[:] = [known]
-                show_line(_known(known))
+                show_line(_format_progress(known))
 
             return optimum(dag, M, recompute, partial, **limits, progress=tell)
     except KeyboardInterrupt:
@@ -224,7 +224,7 @@ def _within_reach(kind: GraphKind, problem: Any, style: str, softmax: str, parti
     found = graph(problem)
     if found is not None:
         return found
-    told = problem.told
+    told = problem.as_dict
     at = {x: min(told[x], most) for x, value in told.items() if type(value) is int}
     while True:
         largest = max(at, key=lambda x: (at[x], x))
@@ -243,11 +243,15 @@ def _within_reach(kind: GraphKind, problem: Any, style: str, softmax: str, parti
 
 def _typed(problem: Any) -> str:
     """A problem's sizes and options as people type them; a head alone is not said."""
-    said = {x: v for x, v in shown(problem).items() if x in problem.told and (x, v) != ("heads", 1)}
+    said = {
+        x: v
+        for x, v in problem_cells(problem).items()
+        if x in problem.as_dict and (x, v) != ("heads", 1)
+    }
     return " ".join(opt.spelt(x)[0] + ("" if v is True else f" {v}") for x, v in said.items())
 
 
-def _known(known: Known) -> Callable[[float], str]:
+def _format_progress(known: Known) -> Callable[[float], str]:
     return lambda seconds: (
         f"best {known.cost}, proved {known.lower_bound}, {known.states:,} states, {seconds:.0f} s"
     )

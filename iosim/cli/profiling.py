@@ -17,7 +17,7 @@ from iosim.gpu.profiling.reading import versions as versions_of
 from iosim.gpu.profiling.running import Profiling
 from iosim.gpu.profiling.running import run as run_profiled
 from iosim.gpu.profiling.running import versions as versions_here
-from iosim.gpu.profiling.show import details, figure, overview, roofs, sentences, told
+from iosim.gpu.profiling.show import details, figure, overview, roofs, sentences, to_dict
 from iosim.gpu.profiling.verdict import judge
 from iosim.hardware import Hardware
 
@@ -152,14 +152,14 @@ def profile(
         _save(chosen, out, made())
     if schedule is not None and beside is not None:
         if as_json:
-            opt.print_json(expecting.told(beside))
+            opt.print_json(expecting.to_dicts(beside))
         else:
             expecting.print_expected(schedule, beside, len(found) - len(beside))
         return
     most = (0 if as_json else 3) if top is None else top
     shown = found[:most] if most else found
     if as_json:
-        opt.print_json([told(k, judge(k)) for k in shown])
+        opt.print_json([to_dict(k, judge(k)) for k in shown])
         return
     _print(found, shown, len(chosen), source)
     for number, k in enumerate(shown, 1):

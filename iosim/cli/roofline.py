@@ -132,9 +132,9 @@ def roofline(
     if out is not None:
         rows = answer.found.rows()
         machine = [{"of": answer.title} | row for row in answer.found.machine_rows()]
-        made = writing.publish(out, lambda part: figure.made(part, rows, machine))
+        made = writing.publish(out, lambda part: figure.write_figure(part, rows, machine))
     if as_json:
-        opt.print_json(_told(answer))
+        opt.print_json(_to_dict(answer))
     else:
         _print(answer, operators=operators or model is None)
         if made:
@@ -161,7 +161,7 @@ def _of_operator(name: str, given: Mapping[str, str], roof: Roof, dtype: str) ->
     schedule = told.pop("schedule", None)
     if name in ATTENTIONS:
         problem = opt.problem_from(name, told)
-        graph, title = single.attention(problem, dtype), opt.said(problem)
+        graph, title = single.attention(problem, dtype), opt.format_problem(problem)
     else:
         if name not in SINGLE:
             raise InputError(f"unknown operator {name!r}: {closest(name, (*SINGLE, *ATTENTIONS))}")
@@ -240,7 +240,7 @@ _OF_MODEL = (
 
 def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _Answer:
     from iosim.layers.workload import Workload, workload
-    from iosim.roofline.capacity import kept
+    from iosim.roofline.capacity import resident_bytes
     from iosim.roofline.ridge import reached
     from iosim.roofline.sentence import does_not_fit, sentence
     from iosim.roofline.work import L2_DRAM, works_of
@@ -276,7 +276,7 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
     then = None
     if ahead is not None and ahead > batch:
         then = Roofline(roof, dtype, roof.timed_all(works(at(ahead))))
-    holds = kept(step)
+    holds = resident_bytes(step)
     more = {
         "model": name,
         "phase": phase,
@@ -303,12 +303,12 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
     title += _fused(fusion)
     notes = (*notes, does_not_fit(holds, roof.machine), *_unknown(roof))
     if ahead is not None and ahead > batch:
-        notes = (*notes, does_not_fit(kept(at(ahead)), roof.machine, ahead))
+        notes = (*notes, does_not_fit(resident_bytes(at(ahead)), roof.machine, ahead))
     text = sentence(phase, batch, found, ridge, then, step.routing)
     return _Answer(title, found, text, more, tuple(x for x in notes if x))
 
 
-def _told(answer: _Answer) -> dict[str, Any]:
+def _to_dict(answer: _Answer) -> dict[str, Any]:
     """For scripts."""
     found = answer.found
     return {

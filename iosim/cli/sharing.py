@@ -9,10 +9,10 @@ import click
 from iosim.algorithms import algorithm
 from iosim.cli import options as opt
 from iosim.errors import InputError
-from iosim.gpu.before import Reads, reads
+from iosim.gpu.dram_prediction import Reads, reads
 from iosim.gpu.run.job import Job
 from iosim.hardware import Hardware
-from iosim.program.marks import masks
+from iosim.program.block_masks import masks
 from iosim.tiling.rules import choose_tiles
 from iosim.units import parse_words
 
@@ -85,18 +85,18 @@ def l2(
         opt.print_json(
             {
                 "algorithm": algo,
-                "problem": problem.told,
+                "problem": problem.as_dict,
                 "tiles": choice.tiles,
                 "gpu": gpu.name,
                 "dtype": dtype,
                 "seed": None if drift is None else seed,
-                **_told(answer),
+                **_to_dict(answer),
                 "sentence": sentence(answer, gpu.cache),
             }
         )
         return
     held = ", ".join(f"{name} = {value:,}" for name, value in choice.tiles.items())
-    click.echo(f"{found.title}: {opt.said(problem)}")
+    click.echo(f"{found.title}: {opt.format_problem(problem)}")
     click.echo(f"tiles  {held}, {dtype}")
     about = "" if programs else ", an estimate: --programs says it otherwise"
     click.echo(
@@ -121,7 +121,7 @@ def l2(
     click.echo(sentence(answer, gpu.cache))
 
 
-def _told(answer: Reads) -> dict[str, Any]:
+def _to_dict(answer: Reads) -> dict[str, Any]:
     """For scripts: bytes have their boundary in their names."""
     rows = answer.rows
     safe = answer.safe_programs

@@ -64,7 +64,7 @@ def verify(
             raise InputError(f"{input} has sizes of its own: leave --model out")
         problem, hbm = read_inputs(input, problem_of)
         shapes = {
-            **problem.told,
+            **problem.as_dict,
             "N_k": problem.keys,
             "d_v": problem.values,
             "kv_heads": problem.groups,
@@ -76,7 +76,7 @@ def verify(
                 raise InputError(
                     f"{flag} is {value} and {input} has {shapes[name]}: leave {flag} out"
                 )
-        problem = opt.noted(problem_of(**problem.told, **options))
+        problem = opt.noted(problem_of(**problem.as_dict, **options))
     else:
         usual = {} if model else {"N": "1024", "d": "64"}
         problem = opt.problem_from(kind, {**usual, **sizes}, model)
@@ -226,13 +226,13 @@ def plot(table: Path, out: Path | None) -> None:
         made = save_styled(folder.plot(), stem if out is None else figure_name(out))
     else:
         if table.suffix == ".parquet":
-            opt.remark(_others(table))
+            opt.remark(_describe_missing_shards(table))
         made = plot_table(table, os.path.splitext(table)[0] if out is None else figure_name(out))
     for path in made:
         click.echo(f"wrote {path}")
 
 
-def _others(shard: Path) -> str:
+def _describe_missing_shards(shard: Path) -> str:
     """What is left out where a Parquet file is one of several shards; "" for any other."""
     from iosim.sweep import Folder
     from iosim.sweep.manifest import MANIFEST

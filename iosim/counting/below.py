@@ -38,7 +38,9 @@ def sum_below(
     least: Any = 0
     if found is not None:
         wide = any(isinstance(low[x], int) or np.asarray(low[x]).dtype == object for x in names)
-        least = whole(np.where(found.valid, np.maximum(found.words, 0), 0), object if wide else int)
+        least = floor_to_integers(
+            np.where(found.valid, np.maximum(found.words, 0), 0), object if wide else int
+        )
     if found is not None and np.all(found.valid):
         words, line = least, found.line
     elif found is None:
@@ -58,16 +60,19 @@ def sum_below(
         shape = np.broadcast_shapes(np.shape(words), np.shape(single))
         exact = reading({x: np.broadcast_to(low[x], shape)[rows] for x in names})(atom)
 
-        def put(x: Any, dtype: Any) -> Any:
+        def insert_exact(x: Any, dtype: Any) -> Any:
             x = np.broadcast_to(x, shape).astype(dtype)
             x[rows] = exact
             return x
 
-        words, line = put(words, exact.dtype), (put(line[0], float), put(line[1], float))
+        words, line = (
+            insert_exact(words, exact.dtype),
+            (insert_exact(line[0], float), insert_exact(line[1], float)),
+        )
     return words, line
 
 
-def whole(values: Any, dtype: Any) -> Any:
+def floor_to_integers(values: Any, dtype: Any) -> Any:
     """Bounds from below in float64 as whole numbers of a dtype, int64 or object."""
     if dtype is int or dtype == np.int64:
         return np.minimum(np.ceil(values), _MOST).astype(np.int64)

@@ -24,13 +24,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, assert_never
 
-from iosim.counting import marked
+from iosim.counting import block_mask_sums
 from iosim.counting.poly import Atom, Clip, Part, Poly, Row, Sum, Trips, follows, names_of
 from iosim.counts import Key
 from iosim.errors import ProgramError
+from iosim.program.block_masks import pairs_of
 from iosim.program.index import Affine, Index, Span, Tile, dims, unstacked
 from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
-from iosim.program.marks import pairs_of
 from iosim.program.space import covers
 
 
@@ -152,7 +152,7 @@ def _trips(loop: Loop) -> Poly:
         return _length(loop.span)
     if loop.span.edges:
         return Poly.of(Part(loop.span, loop.step))
-    if loop.span.whole and loop.step == loop.span.axis:
+    if loop.span.is_entire_axis and loop.step == loop.span.axis:
         return Poly.of(1)
     return Poly.of(Trips(loop.span.length, loop.step))
 
@@ -194,9 +194,9 @@ def _sum(loop: Loop, words: Poly) -> Poly:
         rest = Poly({tuple(a for a in monomial if not follows(a, loop.tile)): c})
         row = next((a for a in mine if isinstance(a, Row)), None)
         if row is not None and mine in ((row,), (loop.tile, row)):
-            total = total + rest * marked.pairs(row, loop, extents=len(mine) > 1)
+            total = total + rest * block_mask_sums.pairs(row, loop, extents=len(mine) > 1)
         elif loop.marks is not None and mine in ((), (loop.tile,)):
-            total = total + rest * Poly.of(marked.row(loop, extents=bool(mine)))
+            total = total + rest * Poly.of(block_mask_sums.row(loop, extents=bool(mine)))
         elif mine in ((), (loop.tile,)):
             total = total + rest * (length if mine else trips)
         elif set(mine) <= {loop.tile, row}:
@@ -231,7 +231,7 @@ def _occupy(
                     pass  # a tile is never empty
                 elif node.span.edges:
                     inner = runs | {Part(node.span)}
-                elif not node.span.whole:
+                elif not node.span.is_entire_axis:
                     inner = runs | {node.span.length}
                 scope: list[Level] = []
                 _occupy(node.body, live, inner, params, scope)
@@ -260,9 +260,9 @@ def _leave(loop: Loop, level: Level, params: frozenset[str]) -> tuple[Level, ...
     if loop.step is None:
         return (level,)
     words = level.words
-    first = _first(loop, loop.step, params)
+    first = _first_extent(loop, loop.step, params)
     for atom in words.atoms():
-        if (new := _put(atom, loop.tile, first)) != atom:
+        if (new := _substitute_tile(atom, loop.tile, first)) != atom:
             words = words.replace(atom, Poly.of(new))
     return (replace(level, words=words),)
 
@@ -273,12 +273,12 @@ def _blocks(rows: Loop, columns: Loop, level: Level) -> Iterator[Level]:
     for block in itertools.product((False, True), (False, True)):
         words = level.words
         for loop, last in zip((rows, columns), block, strict=True):
-            words = words.replace(loop.tile, marked.extent(loop, last=last))
+            words = words.replace(loop.tile, block_mask_sums.extent(loop, last=last))
         runs = level.runs | {pairs_of(columns.marks.name, *block)}
         yield replace(level, words=words, runs=runs, block=block)
 
 
-def _first(loop: Loop, step: str, params: frozenset[str]) -> str | Clip:
+def _first_extent(loop: Loop, step: str, params: frozenset[str]) -> str | Clip:
     """The extent of a loop's first tile."""
     if (tile := covers(loop.span)) is not None:
         return Clip(Affine(1) if tile.point else tile, step)
@@ -286,10 +286,10 @@ def _first(loop: Loop, step: str, params: frozenset[str]) -> str | Clip:
         return Clip(Part(loop.span), step)
     # Parameters are clipped to their axis when bound, so a whole axis needs no minimum.
     clipped = step in params or step == loop.span.axis
-    return step if loop.span.whole and clipped else Clip(loop.span.length, step)
+    return step if loop.span.is_entire_axis and clipped else Clip(loop.span.length, step)
 
 
-def _put(atom: Atom, tile: Tile, extent: str | Clip) -> Atom:
+def _substitute_tile(atom: Atom, tile: Tile, extent: str | Clip) -> Atom:
     """An atom with the extent of a tile in the tile's place."""
     if atom == tile:
         return extent
@@ -297,7 +297,7 @@ def _put(atom: Atom, tile: Tile, extent: str | Clip) -> Atom:
         return atom
     if atom.length == tile:
         return Clip(Affine.of(extent) if isinstance(extent, str) else extent, atom.step)
-    inner = _put(atom.length, tile, extent)
+    inner = _substitute_tile(atom.length, tile, extent)
     assert isinstance(inner, (Tile, Clip))
     return Clip(inner, atom.step)
 

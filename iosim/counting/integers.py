@@ -75,7 +75,7 @@ class OnInts:
     def most_at(self, level: Level) -> tuple[int, Env]:
         """The largest occupancy of a level, and the environment in the first iteration found."""
         if not level.over:
-            return self._held(level), self.env
+            return self._level_words(level), self.env
         loop, *rest = level.over
         inner = Level(level.words, level.runs, tuple(rest))
         tiles = _Tiles(loop.tile, loop.span, loop.step, self.env)
@@ -83,10 +83,10 @@ class OnInts:
             found = (OnInts(env).most_at(inner) for env in tiles.walked())
             return max(found, key=operator.itemgetter(0), default=(0, self.env))
         candidates = [*tiles.short, *(tiles.at(t) for t in _extremes(level, loop, tiles))]
-        held = ((OnInts(env)._held(inner), env) for env in candidates)
+        held = ((OnInts(env)._level_words(inner), env) for env in candidates)
         return max(held, key=operator.itemgetter(0), default=(0, self.env))
 
-    def _held(self, level: Level) -> int:
+    def _level_words(self, level: Level) -> int:
         reached = all(self._length(length) > 0 for length in level.runs)
         return int(level.words.evaluate(self)) if reached else 0
 

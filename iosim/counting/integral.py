@@ -59,7 +59,7 @@ def area(atom: Sum, low: Columns, high: Columns, boxes: dict[Any, Box | None]) -
     words, line = box.rows
     step = None if parts[0].step is None else real(high[parts[0].step])
     if step is not None:
-        words = np.maximum(words / step, box.seen())
+        words = np.maximum(words / step, box.count_positive())
         line = (line[0] / step, line[1] / step)
     if (few := box.few) is not None:
         words = few.largest(words, few.products(step))
@@ -82,7 +82,7 @@ def least(atom: Sum, low: Columns, high: Columns, boxes: dict[Any, Box | None]) 
         return None
     first, last, start, stop = box.first, box.last, box.start, box.stop
     least_by, by = box.least_by, box.by
-    ends = [box.apart(x) for x in (first, last)]
+    ends = [box.difference(x) for x in (first, last)]
     valid = box.valid & box.ordered
     n = np.maximum(last - first, 1)
     area = box.integrals[1] - box.integrals[0]

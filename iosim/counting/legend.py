@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from iosim.problem import LIMITS_SAY
+from iosim.program.block_masks import NUMBERS
 from iosim.program.index import Affine, At, Index, Number, Single, Span, Stack, Within, unstacked
 from iosim.program.ir import Alloc, Load, Loop, Node, Op, Program, Store, nodes
-from iosim.program.marks import NUMBERS
 from iosim.program.ops import OPS
 
 Line = tuple[str, str]

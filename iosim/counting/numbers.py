@@ -126,7 +126,7 @@ def _marked(instance: Instance, level: Level) -> dict[Tile, int]:
     """Numbers of the tiles of the first pair that a block mask marks where a level is."""
     for loop in level.loops:
         if loop.marks is not None and level.block is not None:
-            pair = dict(instance.masks)[loop.marks.name].first(*level.block)
+            pair = dict(instance.masks)[loop.marks.name].first_pair(*level.block)
             return dict(zip((loop.marks.rows, loop.tile), pair, strict=True))
     return {}
 
@@ -137,7 +137,7 @@ def count_many(program: Program, columns: Mapping[str, Any]) -> dict[Key, IntArr
     Args:
         columns: a scalar or an int64 array for every axis and tile parameter, broadcast
             together.  Tiles are clipped to their axis, as `bind` does.  Of a block mask they are
-            its four numbers (`iosim.program.marks`), as in the values of an instance.
+            its four numbers (`iosim.program.block_masks`), as in the values of an instance.
 
     Returns:
         ``{(direction, tensor): words}``, int64 arrays of the common shape.

@@ -121,7 +121,7 @@ class Box:
         order = [b.slope * x + b.start >= a.slope * x + a.start for x in (self.first, self.last)]
         return order[0] & order[1] & (a.low == b.low) & (a.high == b.high)
 
-    def apart(self, x: Any) -> Any:
+    def difference(self, x: Any) -> Any:
         """g(x) = S(x) − T(x)."""
         return self.stop(x) - self.start(x)
 
@@ -216,7 +216,7 @@ class Box:
             words = [x + sign * (flat + rise * by) for x, by in zip(words, steps, strict=True)]
         return np.where(same, words[0], -np.inf), np.where(same, words[1], -np.inf)
 
-    def seen(self) -> Any:
+    def count_positive(self) -> Any:
         """How many positions have a length above 0, from below."""
         begin, end = self.first, self.last
         for ramp, above in ((self.stop, True), (self.start, False)):
@@ -323,7 +323,7 @@ def between(box: Box, first: Any, last: Any) -> Any:
     """The least of g(x) = S(x) − T(x) between two positions: at them, or where its slope rises."""
     bends = (box.stop.bend(box.stop.low), box.start.bend(box.start.high))
     places = (first, last, *(np.clip(x, first, last) for x in bends))
-    return functools.reduce(np.minimum, map(box.apart, places))
+    return functools.reduce(np.minimum, map(box.difference, places))
 
 
 class Corners:

@@ -91,7 +91,9 @@ def _lines(
         match node:
             case Loop():
                 kind = "grid" if node.parallel else "for"
-                over = node.span.axis if node.span.whole else f"{node.span.axis}[{node.span}]"
+                over = (
+                    node.span.axis if node.span.is_entire_axis else f"{node.span.axis}[{node.span}]"
+                )
                 step = "" if node.step is None else f" by {node.step}"
                 marks = (
                     f" where {node.marks.name}[{node.marks.rows}, {node.tile}]"

@@ -115,7 +115,7 @@ def _with_last_tile(words: Poly, hold: str, axis: str) -> Poly:
     more where W grows by one.
     """
     for atom in words.atoms():
-        if not isinstance(atom, Sum) or len(atom.factors) != 1 or not atom.span.whole:
+        if not isinstance(atom, Sum) or len(atom.factors) != 1 or not atom.span.is_entire_axis:
             continue
         (part,) = atom.factors
         if not isinstance(part, Part) or part.step is not None or part.span.axis != axis:

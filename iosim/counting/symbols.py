@@ -18,12 +18,12 @@ import sympy
 from iosim.counting.closed import Level, close, highest
 from iosim.counting.poly import Atom, Clip, Part, Row, Sum, Trips
 from iosim.counts import Counts, Key
+from iosim.display import Displayed
 from iosim.errors import InputError
 from iosim.program.index import Affine, Edge, Name, Span, Tile
 from iosim.program.ir import Program
 from iosim.program.space import leasts
 from iosim.program.walk import bind
-from iosim.shown import Displayed
 
 
 def sym(name: str, least: int = 1) -> sympy.Symbol:
@@ -84,7 +84,7 @@ class _Symbols:
             case Trips(length, step):
                 return sympy.ceiling(self.affine(length) / self.name(step))
             case Part(span, step):
-                start, stop = self._ends(span)
+                start, stop = self._span_edges(span)
                 return (
                     stop - start
                     if step is None
@@ -105,7 +105,7 @@ class _Symbols:
     def _length(self, length: Affine | Part | Tile | Clip) -> Any:
         return self.affine(length) if isinstance(length, Affine) else self(length)
 
-    def _ends(self, span: Span) -> tuple[Any, Any]:
+    def _span_edges(self, span: Span) -> tuple[Any, Any]:
         """Where a span lies, cut at its axis, or to what is within."""
         start, stop = self.affine(span.start), self.affine(span.stop)
         if not span.edges:
@@ -120,7 +120,7 @@ class _Symbols:
 
     def _inside(self, tile: Tile, span: Span, step: str | None) -> tuple[_Symbols, Any]:
         """The reading inside a loop, and the range of the loop's number."""
-        start, stop = self._ends(span)
+        start, stop = self._span_edges(span)
         by = sympy.Integer(1) if step is None else self.name(step)
         number = sympy.Symbol(tile.var, integer=True, nonnegative=True)
         first = start + number * by

@@ -44,7 +44,7 @@ class DeviceBuilder:
     >>> def one_step(b):
     ...     x = b.holds("X", "n")
     ...     b.pass_on(x)
-    ...     b.ends(x, "Y")
+    ...     b.output(x, "Y")
     >>> program = trace("one_step", Copy.plain_form(), one_step)
     >>> program.body[0].into
     Slab(name='X', dims=(Dealt(axis='n', shift=-1, turn=0),))
@@ -143,7 +143,7 @@ class DeviceBuilder:
             raise ProgramError("rounds inside of rounds have no closed form here: write them apart")
         self._add(loop)
 
-    def ends(self, tensor: Tracked | Slab, name: str) -> None:
+    def output(self, tensor: Tracked | Slab, name: str) -> None:
         """An output of the problem, where it is at last."""
         slab = tensor.slab if isinstance(tensor, Tracked) else tensor
         self._outputs.append((name, slab))

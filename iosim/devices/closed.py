@@ -67,7 +67,7 @@ def total_of(program: DeviceProgram, sizes: dict[str, int], devices: int) -> int
     """`total_words` as a number; for any number of devices."""
     if devices == 1:
         return 0
-    found = total_words(program).replace(_Meeting, _met)
+    found = total_words(program).replace(_Meeting, _intersect_parts)
     return int(found.subs({P: devices, **{_size(a): n for a, n in sizes.items()}}))
 
 
@@ -136,7 +136,7 @@ class _Meeting(sympy.Function):  # type: ignore[misc]
         return f"Sum(|{a}[k]|*|{b}[k]|, k)"
 
 
-def _met(a: Any, b: Any) -> Any:
+def _intersect_parts(a: Any, b: Any) -> Any:
     """`_Meeting` in closed form: the first a mod P parts have one position more."""
     x, y = sympy.floor(a / P), sympy.floor(b / P)
     r, s = sympy.Mod(a, P), sympy.Mod(b, P)

@@ -118,13 +118,13 @@ def count_links(instance: OnDevices) -> LinkCounts:
     }
     return LinkCounts(
         dict(sorted(links.items())),
-        _whole(sent),
-        _whole(received),
-        _whole(flop),
-        _whole(peak),
-        _whole(owed),
+        _to_ints(sent),
+        _to_ints(received),
+        _to_ints(flop),
+        _to_ints(peak),
+        _to_ints(owed),
     )
 
 
-def _whole(values: Any) -> tuple[int, ...]:
+def _to_ints(values: Any) -> tuple[int, ...]:
     return tuple(int(x) for x in values)

@@ -40,7 +40,7 @@ class DeviceOp:
     pairs: tuple[int, int] | None = None
 
 
-def _seen(where: Where, q: int, k: int, causal: bool) -> Any:
+def _visible_pairs(where: Where, q: int, k: int, causal: bool) -> Any:
     rows, keys = where[q]["N"], where[k]["N"]
     return keys[None, :] <= rows[:, None] if causal else np.ones((len(rows), len(keys)), bool)
 
@@ -48,7 +48,7 @@ def _seen(where: Where, q: int, k: int, causal: bool) -> Any:
 def _attend(x: Sequence[Array], where: Where, causal: bool) -> tuple[Array, ...]:
     o, m, l, q, k, v = x
     s = np.einsum("guid,gjd->guij", q, k)
-    s = np.where(_seen(where, 3, 4, causal), s, LOWEST)
+    s = np.where(_visible_pairs(where, 3, 4, causal), s, LOWEST)
     top = np.maximum(m, s.max(axis=-1, initial=LOWEST))
     p = np.where(s > LOWEST, np.exp(s - top[..., None]), 0.0)
     scale = np.exp(m - top)
@@ -71,7 +71,7 @@ def _row_sums(x: Sequence[Array], where: Where, causal: bool) -> tuple[Array, ..
 def _attend_back(x: Sequence[Array], where: Where, causal: bool) -> tuple[Array, ...]:
     dq, dk, dv, q, do, L, D, k, v = x
     s = np.einsum("guid,gjd->guij", q, k) - L[..., None]
-    p = np.where(_seen(where, 3, 7, causal), np.exp(s), 0.0)
+    p = np.where(_visible_pairs(where, 3, 7, causal), np.exp(s), 0.0)
     ds = p * (np.einsum("guid,gjd->guij", do, v) - D[..., None])
     return (
         dq + np.einsum("guij,gjd->guid", ds, k),

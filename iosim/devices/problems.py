@@ -33,7 +33,7 @@ class FeedForward(BaseProblem):
 
     def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
         """NumPy's products in float64."""
-        X, W1, W2 = self.given(hbm).values()
+        X, W1, W2 = self.check_inputs(hbm).values()
         return {"Y": np.maximum(X @ W1, 0) @ W2}
 
 
@@ -58,7 +58,7 @@ class WeightGradient(BaseProblem):
 
     def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
         """NumPy's product in float64."""
-        X, dY = self.given(hbm).values()
+        X, dY = self.check_inputs(hbm).values()
         return {"dW": X.T @ dY}
 
 
@@ -78,7 +78,7 @@ class Gather(BaseProblem):
 
     def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
         """X itself."""
-        return {"Y": self.given(hbm)["X"]}
+        return {"Y": self.check_inputs(hbm)["X"]}
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,4 +98,4 @@ class SumOver(BaseProblem):
 
     def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
         """The sum, in float64."""
-        return {"Y": self.given(hbm)["X"].sum(axis=0)}
+        return {"Y": self.check_inputs(hbm)["X"].sum(axis=0)}

@@ -68,7 +68,7 @@ class _Devices:
             )
         )
 
-    def put(self, slab: Slab, p: int, array: Array) -> None:
+    def place_array(self, slab: Slab, p: int, array: Array) -> None:
         """A new array."""
         self.whole[slab.name] = tuple(isinstance(dim, str) for dim in slab.dims)
         self.memory[p][slab.name] = array
@@ -95,12 +95,12 @@ def run_devices(instance: OnDevices, hbm: Mapping[str, Any]) -> DeviceRun:
     >>> bool(np.allclose(run.outputs["O"], problem.reference(inputs)["O"]))
     True
     """
-    given = instance.problem.given(hbm)
+    given = instance.problem.check_inputs(hbm)
     devices = _Devices(instance)
     for slab in instance.schedule.program.inputs:
         for p in range(instance.P):
             at = np.ix_(*(devices.where(dim, p, 0) for dim in slab.dims))
-            devices.put(slab, p, given[slab.name][at].copy())
+            devices.place_array(slab, p, given[slab.name][at].copy())
     links: dict[tuple[int, int], int] = {}
     for step in instance.steps():
         _step(devices, step, links)
@@ -138,7 +138,7 @@ def _local(devices: _Devices, node: Any, p: int, t: int) -> None:
     match node:
         case Make():
             shape = [len(devices.where(dim, p, t)) for dim in node.slab.dims]
-            devices.put(node.slab, p, np.full(shape, node.fill))
+            devices.place_array(node.slab, p, np.full(shape, node.fill))
         case Drop():
             del devices.memory[p][node.slab.name]
         case Compute():

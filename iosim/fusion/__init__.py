@@ -18,8 +18,8 @@ schedule says, and writes only what is read outside or kept.
 from __future__ import annotations
 
 from iosim.fusion.kernels import FusedKernel, kernel
-from iosim.fusion.known import FUSIONS, PAPER, Absent, Fusion, fused
 from iosim.fusion.members import Illegal
+from iosim.fusion.named_fusions import FUSIONS, PAPER, Absent, Fusion, fused
 from iosim.fusion.partitions import Partition, partition
 
 __all__ = [

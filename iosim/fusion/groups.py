@@ -61,7 +61,7 @@ class Groups:
         None where it is illegal, or moves more than its operators alone.
         """
         part = Members(self.graph, tuple(self.graph.operators[k] for k in places))
-        made = self._made(places, lambda M: (connected(part, M, self.online_softmax),))
+        made = self._build_kernels(places, lambda M: (connected(part, M, self.online_softmax),))
         return made[0] if made else None
 
     def count(self, operators: int) -> None:
@@ -89,7 +89,7 @@ class Groups:
         found: dict[int, tuple[FusedKernel, ...]] = {}
         for both in recomputations(self.graph) if self.online_softmax else ():
             places = sorted(self.graph.place[x] for part in both.parts for x in part.names)
-            if made := self._made(places, partial(recomputed, both)):
+            if made := self._build_kernels(places, partial(recomputed, both)):
                 found[_mask(places)] = made
         return found
 
@@ -98,7 +98,7 @@ class Groups:
         """What a partition is made of, by its operators: legal kernels, and pairs of them."""
         return {mask: (one,) for mask, one in self.legal.items()} | self.pairs
 
-    def _made(
+    def _build_kernels(
         self, places: Sequence[int], of: Callable[[int], tuple[FusedKernel, ...]]
     ) -> tuple[FusedKernel, ...]:
         """Kernels of some operators; none where they are illegal or move more than these alone."""
@@ -143,7 +143,7 @@ class Groups:
         return [[place[x] for x in self.graph.needs[op.name]] for op in self.graph.operators]
 
     @cached_property
-    def before(self) -> list[int]:
+    def ancestors(self) -> list[int]:
         """All operators on which each depends."""
         found: list[int] = []
         for need in self.needs:
@@ -157,13 +157,13 @@ class Groups:
     def behind(self) -> list[int]:
         """All operators that depend on each."""
         found = [0] * self.n
-        for k, before in enumerate(self.before):
+        for k, before in enumerate(self.ancestors):
             for j in bits(before):
                 found[j] |= 1 << k
         return found
 
     @cached_property
-    def beside(self) -> list[int]:
+    def neighbors(self) -> list[int]:
         """The operators that share a tensor with each."""
         users: dict[str, int] = {}
         for k, op in enumerate(self.graph.operators):
@@ -180,7 +180,7 @@ class Groups:
         after = ahead = 0
         for k in bits(mask):
             after |= self.behind[k]
-            ahead |= self.before[k]
+            ahead |= self.ancestors[k]
         return mask | (after & ahead)
 
     def sets(self) -> Iterator[int]:
@@ -196,7 +196,7 @@ class Groups:
             yield mask
             near = 0
             for k in bits(mask):
-                near |= self.beside[k]
+                near |= self.neighbors[k]
             for k in bits(near & ~mask):
                 more = self.closed(mask | 1 << k)
                 self.count(mask.bit_count())
@@ -227,7 +227,7 @@ class Groups:
         found = [0] * self.n
         pairs = [(j, k) for k in range(self.n) for j in range(k)]
         for j, k in pairs:
-            if not may(ops[j], ops[k], bool(self.before[k] >> j & 1)):
+            if not may(ops[j], ops[k], bool(self.ancestors[k] >> j & 1)):
                 found[j] |= 1 << k
                 found[k] |= 1 << j
         for early, late in self._waits():
@@ -237,7 +237,7 @@ class Groups:
                 found[k] |= early
         direct = list(found)
         for j, k in pairs:
-            if self.before[k] >> j & 1 and not found[j] >> k & 1:
+            if self.ancestors[k] >> j & 1 and not found[j] >> k & 1:
                 mask = self.closed(1 << j | 1 << k)
                 if any(direct[i] & mask for i in bits(mask)) or not self._aligned(mask):
                     found[j] |= 1 << k
@@ -252,7 +252,7 @@ class Groups:
             late = 0
             for op in self.graph.readers[given]:
                 late |= 1 << place[op.name] | self.behind[place[op.name]]
-            yield 1 << writer | self.before[writer], late
+            yield 1 << writer | self.ancestors[writer], late
 
 
 def may(first: Operator, second: Operator, depends: bool) -> bool:

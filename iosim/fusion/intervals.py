@@ -48,7 +48,7 @@ def best_in_a_row(groups: Groups) -> list[FusedKernel]:
             continue
         for first in reversed(range(start, stop)):
             options = []
-            for end in row.ends(first, stop):
+            for end in row.candidate_stops(first, stop):
                 if (words := row.words(first, end)) is not None:
                     options.append((best[end][0] + words, best[end][1] + 1, -end))
             total, kernels, end = min(options)
@@ -87,7 +87,7 @@ class _Row:
                 yield start, k
                 start = k
 
-    def ends(self, first: int, stop: int) -> Iterator[int]:
+    def candidate_stops(self, first: int, stop: int) -> Iterator[int]:
         """Where intervals that may be kernels end, from the shortest."""
         beyond = self.attention.get(first, 0)
         yield first + 1

@@ -69,13 +69,13 @@ def kernel(
         if name not in part.names:
             raise InputError(f"{graph.name} has no operator {name!r}: {closest(name, graph.place)}")
     if again := _leaves(part):
-        raise Illegal(f"{_said(part)}: {again} is between them, and not among them")
+        raise Illegal(f"{_format_names(part)}: {again} is between them, and not among them")
     found = [connected(each, M, online_softmax) for each in part.components()]
     if len(found) == 1:
         return found[0]
     return FusedKernel(
         tuple(op.name for op in part.operators),
-        _together([each.crossing for each in found]),
+        _sum_crossings([each.crossing for each in found]),
         tuple(op for each in found for op in each.operators),
     )
 
@@ -88,9 +88,9 @@ def _leaves(part: Members) -> str:
     for op in part.graph.operators[first : last + 1]:
         for t in op.reads:
             made = wait.get(t.name)
-            if made in behind or made in part.made:
+            if made in behind or made in part.written_tensors:
                 behind.add(t.name)
-        after = any(t.name in behind or t.name in part.made for t in op.reads)
+        after = any(t.name in behind or t.name in part.written_tensors for t in op.reads)
         if op.name in part.names:
             if any(t.name in behind for t in op.reads):
                 x = next(t.name for t in op.reads if t.name in behind)
@@ -109,7 +109,7 @@ def connected(part: Members, M: int, online_softmax: bool = True) -> FusedKernel
         return FusedKernel(names, alone(part, M), part.operators)
     if apart := [op for op in part.operators if not fusable(op)]:
         raise Illegal(
-            f"{_said(part)}: {apart[0].name} ({apart[0].kind.name}) is a kernel by itself"
+            f"{_format_names(part)}: {apart[0].name} ({apart[0].kind.name}) is a kernel by itself"
         )
     try:
         if not part.contractions:
@@ -119,7 +119,7 @@ def connected(part: Members, M: int, online_softmax: bool = True) -> FusedKernel
             return FusedKernel(names, online.crossing(attention, M), (attention,))
         return FusedKernel(names, products(part, M), part.operators)
     except Illegal as error:
-        raise Illegal(f"{_said(part)}: {error}") from None
+        raise Illegal(f"{_format_names(part)}: {error}") from None
 
 
 def recomputed(both: online.Recomputation, M: int) -> tuple[FusedKernel, ...]:
@@ -136,11 +136,11 @@ def recomputed(both: online.Recomputation, M: int) -> tuple[FusedKernel, ...]:
 def alone(part: Members, M: int) -> Crossing:
     """The words of one operator."""
     found = moved(part.operators[0], M)
-    unread = part.made - part.stored
+    unread = part.written_tensors - part.stored
     return replace(found, stores={x: n for x, n in found.stores.items() if x not in unread})
 
 
-def _together(found: list[Crossing]) -> Crossing:
+def _sum_crossings(found: list[Crossing]) -> Crossing:
     loads: dict[str, int] = {}
     stores: dict[str, int] = {}
     for each in found:
@@ -151,5 +151,5 @@ def _together(found: list[Crossing]) -> Crossing:
     return Crossing(loads, stores, how, frozenset().union(*(each.wide for each in found)))
 
 
-def _said(part: Members) -> str:
+def _format_names(part: Members) -> str:
     return " + ".join(op.name for op in part.operators)

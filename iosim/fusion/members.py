@@ -67,7 +67,7 @@ class Members:
         return {t.name: t for op in self.operators for t in op.tensors}
 
     @cached_property
-    def made(self) -> frozenset[str]:
+    def written_tensors(self) -> frozenset[str]:
         """Tensors that one of them writes."""
         return frozenset(t.name for op in self.operators for t in op.writes)
 
@@ -81,8 +81,9 @@ class Members:
         """Tensors made here that are read outside or kept."""
         return frozenset(
             x
-            for x in self.made
-            if x in self.graph.kept or any(r.name not in self.names for r in self.graph.readers[x])
+            for x in self.written_tensors
+            if x in self.graph.output_names
+            or any(r.name not in self.names for r in self.graph.readers[x])
         )
 
     @cached_property
@@ -155,15 +156,15 @@ class Members:
             return frozenset()
         return self.axes_of(op, op.over)
 
-    def before(self, names: Iterable[str]) -> frozenset[str]:
+    def find_ancestors(self, names: Iterable[str]) -> frozenset[str]:
         """Names of the operators here on which some tensors depend."""
         found: set[str] = set()
-        todo = [x for x in names if x in self.made]
+        todo = [x for x in names if x in self.written_tensors]
         while todo:
             op = self.graph.writer[todo.pop()]
             if op.name not in found:
                 found.add(op.name)
-                todo += [t.name for t in op.reads if t.name in self.made]
+                todo += [t.name for t in op.reads if t.name in self.written_tensors]
         return frozenset(found)
 
     def components(self) -> Iterator[Members]:

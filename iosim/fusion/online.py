@@ -124,7 +124,7 @@ class _Gradients:
 
 def _gradients(graph: Graph, chain: tuple[Operator, ...]) -> _Gradients:
     """Raises Illegal where the graph's gradients of operators are others than their rules give."""
-    Q, K, V, O = _ends(chain)
+    Q, K, V, O = _contraction_tensors(chain)
     try:
         rules = backward(Graph("attention", chain, frozenset({O})), [O], [Q, K, V])
     except InputError as error:
@@ -136,7 +136,7 @@ def _gradients(graph: Graph, chain: tuple[Operator, ...]) -> _Gradients:
             continue
         near = [r for t in want.reads if t.name in names for r in graph.readers[names[t.name]]]
         for op in near:
-            if op not in chain and op not in operators and _same(op, want, names):
+            if op not in chain and op not in operators and _matches_operator(op, want, names):
                 break
         else:
             raise Illegal(f"{graph.name} has no {want.name} as its rule gives it")
@@ -146,7 +146,7 @@ def _gradients(graph: Graph, chain: tuple[Operator, ...]) -> _Gradients:
     return _Gradients(tuple(operators), names, frozenset(names[f"d{x}"] for x in (Q, K, V)))
 
 
-def _ends(chain: Sequence[Operator]) -> tuple[str, str, str, str]:
+def _contraction_tensors(chain: Sequence[Operator]) -> tuple[str, str, str, str]:
     """The names of the inputs of both contractions, and of the output."""
     made = {t.name for op in chain for t in op.writes}
     first, last = chain[0], chain[-1]
@@ -157,7 +157,7 @@ def _ends(chain: Sequence[Operator]) -> tuple[str, str, str, str]:
     return a, b, V, last.writes[0].name
 
 
-def _same(op: Operator, want: Operator, names: dict[str, str]) -> bool:
+def _matches_operator(op: Operator, want: Operator, names: dict[str, str]) -> bool:
     """Whether an operator does to a graph's tensors what another does to tensors of these names."""
     if (op.kind, op.over, op.settings) != (want.kind, want.over, want.settings):
         return False
@@ -239,16 +239,16 @@ def _attention(
     (column,) = columns
     row = max(rows, key=lambda a: (part.size[a], a))
 
-    def called(t: Operand, op: Operator) -> Operand:
+    def rename_axes(t: Operand, op: Operator) -> Operand:
         axes = tuple((f"a{part.axis[op.name, a]}", n) for a, n in t.axes)
         return Operand(t.name, axes, t.role, t.dtype)
 
-    reads = [called(Q, scores), called(K, scores), called(V, output)]
+    reads = [rename_axes(Q, scores), rename_axes(K, scores), rename_axes(V, output)]
     return operator(
         f"{scores.name} … {output.name}",
         "attention",
         reads,
-        [called(output.writes[0], output)],
+        [rename_axes(output.writes[0], output)],
         over=f"a{row} a{column}",
         causal=causal is not None,
         **settings,

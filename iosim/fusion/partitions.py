@@ -114,7 +114,7 @@ def partition(
     order = ordered([[place[x] for x in each.names] for each in kernels], Groups(graph, M).needs)
     if len(order) < len(kernels):
         ran = set(order)
-        late = [_said(each.names) for k, each in enumerate(kernels) if k not in ran]
+        late = [_format_names(each.names) for k, each in enumerate(kernels) if k not in ran]
         raise Illegal(f"{how}: {' and '.join(late)} wait for each other")
     return Partition(graph.name, how, M, tuple(kernels[k] for k in order))
 
@@ -130,5 +130,5 @@ def _pairs(
     return found
 
 
-def _said(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     return " + ".join(names)

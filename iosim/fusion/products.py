@@ -61,7 +61,7 @@ class _Product:
         self.all = [s for strip in strips for s in strip.products]
         self.batch, self.left = self.all[0].batch, self.all[0].left
         self.ahead = {
-            x: tuple(op for op in part.operators if op.name in part.before([x]))
+            x: tuple(op for op in part.operators if op.name in part.find_ancestors([x]))
             for s in self.all
             for x in s.inputs
         }
@@ -180,7 +180,7 @@ class _Product:
 
     def _from_outside(self, operators: tuple[Operator, ...]) -> list[str]:
         read = dict.fromkeys(t.name for op in operators for t in op.reads)
-        return [x for x in read if x not in self.part.made]
+        return [x for x in read if x not in self.part.written_tensors]
 
     # -- what is held, and the tiles ----------------------------------------------------------
 
@@ -264,7 +264,7 @@ class _Product:
                     there = there + (LEFT if left else RIGHT)
                     columns += not left
                 yield there
-                for form in self._made(x, s, left):
+                for form in self._prologue_forms(x, s, left):
                     yield there + form
 
     def _lanes(self) -> list[list[Sides]]:
@@ -286,13 +286,13 @@ class _Product:
                 found = found + (size if has & side else ONE)
         return found
 
-    def _made(self, x: str, s: Sides, left: bool) -> list[Form]:
+    def _prologue_forms(self, x: str, s: Sides, left: bool) -> list[Form]:
         """Pieces of a prologue, a word at a time."""
         side = s.left if left else s.right
         always, passing = NONE, dict[str, Form]()
         for name in dict.fromkeys(t.name for op in self.ahead[x] for t in op.tensors):
             has = self.part.has[name]
-            if name == x or (name not in self.part.made and not has & s.k and s.k):
+            if name == x or (name not in self.part.written_tensors and not has & s.k and s.k):
                 continue
             if has & side or not side:
                 passing[name] = ONE

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from iosim.errors import InputError
-from iosim.fusion.known import FUSIONS, Absent, fused
+from iosim.fusion.named_fusions import FUSIONS, Absent, fused
 from iosim.fusion.partitions import Partition
 from iosim.layers.graph import Graph
 

@@ -48,7 +48,7 @@ def peak(part: Members) -> int:
     loops = _loops(part, row)
     if len(loops) > MOST_LOOPS:
         raise Illegal(f"it has {len(loops)} loops that differ: orders of {MOST_LOOPS} are tried")
-    return min(_held(part, row, order) for order in permutations(loops))
+    return min(_count_resident(part, row, order) for order in permutations(loops))
 
 
 def _loops(part: Members, row: Axes) -> list[Axes]:
@@ -62,7 +62,7 @@ def _loops(part: Members, row: Axes) -> list[Axes]:
     return [frozenset(axes) for axes in where.values()]
 
 
-def _held(part: Members, row: Axes, order: Sequence[Axes]) -> int:
+def _count_resident(part: Members, row: Axes, order: Sequence[Axes]) -> int:
     always, passing = 0, {}
     for name, axes in part.has.items():
         piece = part.words(axes & row)

@@ -61,17 +61,17 @@ def strips(part: Members) -> tuple[Strip, ...]:
     found = [_sides(part, op) for op in part.contractions]
     first = found[0]
     inputs = {x for s in found for x in s.inputs}
-    ahead = part.before(inputs)
+    ahead = part.find_ancestors(inputs)
     if late := [op for op in part.contractions if op.name in ahead]:
         raise Illegal(
             f"{late[0].name} is before another contraction: the tile between them would "
             "have to stay"
         )
-    together = _together(found)
+    together = _align_sides(found)
     lanes: list[tuple[Sides, ...]]
     if together is None:
         for turn in (first, first.turned()):
-            beside = [_beside(turn, s) for s in found]
+            beside = [_align_left(turn, s) for s in found]
             if all(beside):
                 lanes = [(s,) for s in beside if s]
                 break
@@ -84,7 +84,7 @@ def strips(part: Members) -> tuple[Strip, ...]:
     return tuple(_behind(part, lanes, rest))
 
 
-def _together(found: list[Sides]) -> tuple[Sides, ...] | None:
+def _align_sides(found: list[Sides]) -> tuple[Sides, ...] | None:
     first, turned = found[0], []
     for s in found:
         for way in (s, s.turned()):
@@ -96,7 +96,7 @@ def _together(found: list[Sides]) -> tuple[Sides, ...] | None:
     return tuple(turned)
 
 
-def _beside(first: Sides, s: Sides) -> Sides | None:
+def _align_left(first: Sides, s: Sides) -> Sides | None:
     """Turned so that it has the left input of another."""
     for way in (s, s.turned()):
         if way.inputs[0] == first.inputs[0] and (way.batch, way.left) == (first.batch, first.left):
@@ -112,7 +112,7 @@ def _behind(part: Members, lanes: list[tuple[Sides, ...]], rest: list[Operator])
         while more := [
             op
             for op in rest
-            if op not in mine and any(t.name in names & part.made for t in op.tensors)
+            if op not in mine and any(t.name in names & part.written_tensors for t in op.tensors)
         ]:
             mine += more
             names |= {t.name for op in more for t in op.tensors}

@@ -86,7 +86,7 @@ class StandardStep(BaseProblem):
     @property
     def form(self) -> Form:
         """What a program for this problem is traced for."""
-        given = tuple(sorted({"masked", "filled", "dropout"} & self.told.keys()))
+        given = tuple(sorted({"masked", "filled", "dropout"} & self.as_dict.keys()))
         found = replace(self.plain_form(), options=given)
         R = Tensor("R", ("heads", "N", "N"))
         return replace(found, inputs=(*found.inputs, R)) if self.dropout else found
@@ -101,7 +101,7 @@ class StandardStep(BaseProblem):
 
     def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
         """The textbook formula in float64; a mask is causal."""
-        given = self.given(hbm)
+        given = self.check_inputs(hbm)
         Q, K, V, dO = (given[x] for x in ("Q", "K", "V", "dO"))
         S = Q @ K.swapaxes(1, 2)
         if self.masked or self.filled:
@@ -333,7 +333,7 @@ def fused_bytes(problem: Attention, dtype: str, *, backward: bool = True) -> dic
     found = once_bytes(bind(flash2, first.sizes, FUSED_TILES), dtype)
     if not backward:
         return found
-    after = AttentionBackward.after(first)
+    after = AttentionBackward.from_forward(first)
     tiles = FUSED_TILES | {"B_rD": 1, "B_rQ": 1}
     more = once_bytes(bind(fused_program(after), after.sizes, tiles), dtype)
     return {way: found[way] + more[way] for way in found}
@@ -345,7 +345,7 @@ def first_step(problem: Attention) -> tuple[Instance, Instance]:
     Two sweeps or more: N is above 256, and no option is given.
     """
     first = replace(problem, statistics=True)
-    after = AttentionBackward.after(first)
+    after = AttentionBackward.from_forward(first)
     return (
         bind(build("first", first.form, first_forward), first.sizes, FIRST_TILES),
         bind(build("first_back", after.form, first_backward), after.sizes, FIRST_TILES),

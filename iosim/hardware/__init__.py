@@ -16,9 +16,9 @@ import os
 from pathlib import Path
 
 from iosim.errors import InputError, closest
+from iosim.hardware.amd_and_google import EPYC_9654, MI300X, TPU_V5P
+from iosim.hardware.machine_file import described
 from iosim.hardware.nvidia import A100, A100_80GB, B200, H100, H200, P100, V100
-from iosim.hardware.others import EPYC_9654, MI300X, TPU_V5P
-from iosim.hardware.own import described
 from iosim.hardware.record import NO_SOURCE, Hardware
 
 __all__ = ["MACHINES", "NO_SOURCE", "Hardware", "described", "machine", "of_driver"]

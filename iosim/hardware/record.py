@@ -107,23 +107,23 @@ class Hardware:
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        for what, told in self._told().items():
+        for what, told in self._numbers().items():
             if told is not None:
-                whole = what in _whole() or what.startswith("cache ")
+                whole = what in _integer_fields() or what.startswith("cache ")
                 _check(f"{what} of {self.name}", told, whole, may_be_0=what == "launch_s")
         if not self.peaks:
             raise InputError(f"{self.name} has no peak: give one, of {', '.join(DTYPES)}")
         for dtype in self.peaks:
             if dtype not in DTYPES:
                 raise InputError(f"unknown dtype {dtype!r} in peaks: {closest(dtype, DTYPES)}")
-        known = self._told()
+        known = self._numbers()
         for what in self.sources:
             if what not in known:
                 raise InputError(f"unknown number {what!r} in sources: {closest(what, known)}")
             if known[what] is None:
                 raise InputError(f"sources has {what}, of which there is no number: give both")
 
-    def _told(self) -> dict[str, Any]:
+    def _numbers(self) -> dict[str, Any]:
         """All numbers by the name that `sources` knows them by."""
         told: dict[str, Any] = {}
         for one in fields(self):
@@ -147,7 +147,7 @@ class Hardware:
             return "FLOP/s" if what.startswith("peak ") else units.get(what, "B")
 
         return [
-            (what, value, unit(what), self.source(what)) for what, value in self._told().items()
+            (what, value, unit(what), self.source(what)) for what, value in self._numbers().items()
         ]
 
     def source(self, what: str) -> str:
@@ -199,11 +199,13 @@ class Hardware:
         return int(held) // word_bytes(dtype)
 
 
-def said(value: float | None, unit: str) -> str:
+def format_number(value: float | None, unit: str) -> str:
     """A number with its unit, exactly.
 
-    >>> said(80e9, "B"), said(233472, "B"), said(3.35e12, "B/s"), said(None, "B")
-    ('80 GB', '228 KiB', '3350 GB/s', 'no source')
+    >>> format_number(80e9, "B"), format_number(233472, "B")
+    ('80 GB', '228 KiB')
+    >>> format_number(3.35e12, "B/s"), format_number(None, "B")
+    ('3350 GB/s', 'no source')
     """
     if value is None:
         return NO_SOURCE
@@ -216,16 +218,16 @@ def said(value: float | None, unit: str) -> str:
     return f"{value / size:.10g} {name}".rstrip()
 
 
-def needed() -> list[str]:
+def required_fields() -> list[str]:
     """The fields without which a machine of one's own says too little, `peaks` beside them.
 
-    >>> needed()
+    >>> required_fields()
     ['cores', 'dram_bytes_per_s', 'capacity_bytes', 'sram_bytes', 'cache_bytes']
     """
     return [x.name for x in fields(Hardware) if x.metadata.get("needed")]
 
 
-def _whole() -> set[str]:
+def _integer_fields() -> set[str]:
     return {x.name for x in fields(Hardware) if x.metadata.get("whole")}
 
 

@@ -44,13 +44,13 @@ def payload(
         exercises = read_exercises()
     of = len(ALGORITHMS) + len(chosen)
 
-    def told(names: Iterable[str], before: int) -> Iterator[str]:
+    def report_progress(names: Iterable[str], before: int) -> Iterator[str]:
         for done, name in enumerate(names, before):
             tick(done, of)
             yield name
 
-    programs = {name: algorithm_data(algorithm(name)) for name in told(ALGORITHMS, 0)}
-    made = {name: _made(chosen[name]) for name in told(chosen, len(programs))}
+    programs = {name: algorithm_data(algorithm(name)) for name in report_progress(ALGORITHMS, 0)}
+    made = {name: _call_by_path(chosen[name]) for name in report_progress(chosen, len(programs))}
     return envelope(made, programs, exercises)
 
 
@@ -74,7 +74,7 @@ def envelope(
     }
 
 
-def _made(where: str) -> Any:
+def _call_by_path(where: str) -> Any:
     module, _, function = where.partition(":")
     return getattr(importlib.import_module(module), function)()
 

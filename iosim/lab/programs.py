@@ -27,15 +27,15 @@ from iosim.counting.poly import Atom, Poly
 from iosim.counting.show import in_columns, listing
 from iosim.errors import InputError
 from iosim.problem import PROBLEMS, Form, Problem
+from iosim.program.block_masks import masks
 from iosim.program.canonical import as_data
 from iosim.program.ir import Load, Loop, Node, Program, Store, nodes
-from iosim.program.marks import masks
 from iosim.program.space import axes
 from iosim.tiling.candidates import DistinctTrips, candidates_of
-from iosim.tiling.ends import Ends, Leaning
-from iosim.tiling.held import filled_holds, hold_lines
+from iosim.tiling.endpoint_bounds import Ends, Leaning
 from iosim.tiling.lines import OccupancyLine, tilted
 from iosim.tiling.plan import Plan, plans
+from iosim.tiling.stationary_bounds import filled_holds, hold_lines
 
 # Of the value below; it rises when a page that reads it would have to change.
 VERSION = 1
@@ -149,7 +149,7 @@ class _Atoms:
         """Words by a stationary part: flat, by the part, and by the rest of its axis."""
         return [self.poly(x) for x in (words.flat, words.by_hold, words.by_rest)]
 
-    def ends(self, ends: Ends) -> dict[str, Any]:
+    def add_edge_bounds(self, ends: Ends) -> dict[str, Any]:
         """Bounds at the ends of a stationary part."""
         return {
             "hold": ends.hold,
@@ -238,5 +238,5 @@ def _plan(program: Program, plan: Plan, table: _Atoms) -> dict[str, Any]:
             ]
             for hold in filled_holds(plan)
         },
-        "ends": None if plan.ends is None else table.ends(plan.ends),
+        "ends": None if plan.ends is None else table.add_edge_bounds(plan.ends),
     }

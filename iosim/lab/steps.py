@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from iosim.counts import Direction, Key
+from iosim.program.block_masks import masks
 from iosim.program.index import Edge, Tile, dims
 from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
-from iosim.program.marks import masks
 from iosim.program.space import (
     Env,
     Range,

@@ -40,7 +40,7 @@ ARCHITECTURES: dict[str, Architecture] = {
 }
 
 
-def asked(
+def check_request(
     model: str | Config,
     phase: str,
     batch: int,
@@ -84,5 +84,5 @@ def layer(model: str | Config, phase: str, *, batch: int, N: int, **options: Any
     >>> layer("bert-large", "prefill", batch=8, N=512).flop
     112025706496
     """
-    ask = asked(model, phase, batch, N, **options)
+    ask = check_request(model, phase, batch, N, **options)
     return ARCHITECTURES[ask.config.family].layer(ask)

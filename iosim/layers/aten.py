@@ -141,7 +141,7 @@ def _clone(t: Any, node: Any) -> Value:
     return _same_or_copied(t, t.value(node.args[0]), node)
 
 
-def _same(t: Any, node: Any) -> Value:
+def _pass_through(t: Any, node: Any) -> Value:
     found: Value = t.value(node.args[0])
     return found
 
@@ -376,12 +376,18 @@ def _einsum(t: Any, node: Any) -> Value:
     if len(set(written)) < len(written) or any(len(set(x)) < len(x) for x in reads.split(",")):
         raise InputError("an einsum with a letter twice in a tensor is not known")
 
-    def called(text: str) -> list[str | None]:
+    def name_axes(text: str) -> list[str | None]:
         return [names[x] if size[x] > 1 else None for x in text]
 
     first, second = reads.split(",")
     found: Value = t.writer.product(
-        values[0], called(first), values[1], called(second), called(written), shape, strides
+        values[0],
+        name_axes(first),
+        values[1],
+        name_axes(second),
+        name_axes(written),
+        shape,
+        strides,
     )
     return found
 
@@ -428,10 +434,10 @@ LOWERED: dict[str, Lowering] = {
     "aten.type_as": _cast,
     "aten.clone": _clone,
     "aten.contiguous": _clone,
-    "aten.alias": _same,
-    "aten.detach": _same,
-    "aten.detach_": _same,
-    "aten.lift_fresh_copy": _same,
+    "aten.alias": _pass_through,
+    "aten.detach": _pass_through,
+    "aten.detach_": _pass_through,
+    "aten.lift_fresh_copy": _pass_through,
     **dict.fromkeys(
         ("aten.view", "aten._unsafe_view", "aten.reshape", "aten.flatten", "aten.unflatten"), _view
     ),

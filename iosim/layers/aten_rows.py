@@ -104,7 +104,7 @@ def _in_pieces(
 
     s = w.new(w.result("scores"), shape, [*names, j, c])
     w.write("contraction", [of(Q, [*names, j, dd]), of(K, [*of_keys, c, dd])], [s.tensor])
-    scaled = s.tensor.called(w.name(w.result("scaled")))
+    scaled = s.tensor.renamed(w.name(w.result("scaled")))
     w.write("scale", [s.tensor], [scaled], factor=factor)
     m = t.value(mask)
     if share is not None and len(m.shape) > 2 and m.shape[-3] > 1:
@@ -113,17 +113,17 @@ def _in_pieces(
         m = w.reshaped(m, split)
     elif share is not None and len(m.shape) > 2:
         m = Value(m.tensor, (*m.shape[:-2], 1, *m.shape[-2:]), (*m.dims[:-2], None, *m.dims[-2:]))
-    hidden = s.tensor.called(w.name(w.result("masked")))
+    hidden = s.tensor.renamed(w.name(w.result("masked")))
     wide = len(shape) - len(m.shape)
     named = of(Value(m.tensor, (1,) * wide + m.shape, (None,) * wide + m.dims), [*names, j, c])
     if m.tensor.dtype == "bool":
         w.write("seen", [scaled, named], [hidden], value=-math.inf)
     else:
         w.write("add", [scaled, named], [hidden])
-    weights = s.tensor.called(w.name(w.result("weights")))
+    weights = s.tensor.renamed(w.name(w.result("weights")))
     w.write("softmax", [hidden], [weights], c)
     if p:
-        dropped, kept = (s.tensor.called(w.name(w.result(x))) for x in ("dropped", "kept"))
+        dropped, kept = (s.tensor.renamed(w.name(w.result(x))) for x in ("dropped", "kept"))
         w.write("dropout", [weights], [dropped, kept], p=float(p))
         weights = dropped
     y = w.new(w.result("attended"), (*Q.shape[:-1], V.shape[-1]), [*names, j, e])

@@ -36,7 +36,7 @@ def backward(graph: Graph, of: Iterable[str], to: Iterable[str] | None = None) -
     for name in (*of, *to):
         if name not in graph.tensors:
             raise InputError(f"{graph.name} has no tensor {name!r}")
-    needed = _needed(graph, to)
+    needed = _find_dependents(graph, to)
     parts: dict[str, list[Operand]] = {name: [_gradient_of(graph.tensors[name])] for name in of}
     made: list[Operator] = []
 
@@ -95,7 +95,7 @@ def backward(graph: Graph, of: Iterable[str], to: Iterable[str] | None = None) -
     return graph.with_operators(made, [x for x in kept if x in written], waits)
 
 
-def _needed(graph: Graph, to: Iterable[str]) -> set[str]:
+def _find_dependents(graph: Graph, to: Iterable[str]) -> set[str]:
     """Tensors that depend on one of those."""
     found = set(to)
     for op in graph.operators:
@@ -105,4 +105,4 @@ def _needed(graph: Graph, to: Iterable[str]) -> set[str]:
 
 
 def _gradient_of(t: Operand, name: str | None = None) -> Operand:
-    return t.called(name or f"d{t.name}", role="gradient")
+    return t.renamed(name or f"d{t.name}", role="gradient")

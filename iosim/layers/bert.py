@@ -19,7 +19,7 @@ Devlin et al. GELU; `Config.activation` chooses.
 from __future__ import annotations
 
 from iosim.layers.blocks import Ask, Writer, attend, drop, linear, norm
-from iosim.layers.ends import look_up, predict
+from iosim.layers.embedding_and_head import look_up, predict
 from iosim.layers.graph import Graph
 
 _EPSILON = 1e-12

@@ -145,13 +145,15 @@ class _Checked:
     def __init__(self, what: str, told: Any, known: Mapping[str, tuple[type, str]]) -> None:
         self.what = what
         if not isinstance(told, dict):
-            raise InputError(f"{what} must be a table, got {_shown(told)}")
+            raise InputError(f"{what} must be a table, got {_format_value(told)}")
         for key, value in told.items():
             if key not in known:
-                raise InputError(f"{what} has an unknown key {_shown(key)}: {closest(key, known)}")
+                raise InputError(
+                    f"{what} has an unknown key {_format_value(key)}: {closest(key, known)}"
+                )
             kind, called = known[key]
             if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-                raise InputError(f"{key} of {what} must be {called}, got {_shown(value)}")
+                raise InputError(f"{key} of {what} must be {called}, got {_format_value(value)}")
         self.told = told
 
     def __call__(self, key: str, default: Any = None) -> Any:
@@ -164,7 +166,7 @@ def _graph(told: _Checked, name: str) -> Written:
     version = told("iosim_graph")
     if version != VERSION:
         raise InputError(
-            f"iosim_graph = {_shown(version)} is another version of the format: this one is "
+            f"iosim_graph = {_format_value(version)} is another version of the format: this one is "
             f"{VERSION}"
         )
     name = _name("the graph's name", told("name", name))
@@ -210,7 +212,7 @@ def _axes(what: str, text: str, sizes: Mapping[str, int]) -> tuple[str, dict[str
         axis, given, size = word.partition("=")
         if given:
             if not (size.isascii() and size.isdigit() and len(size) < 20):
-                raise InputError(f"{what}: {_shown(word)} has no size: write {axis}=64")
+                raise InputError(f"{what}: {_format_value(word)} has no size: write {axis}=64")
             own[axis] = _size(f"{what}: the size of axis {axis!r}", int(size))
         names.append(_name(f"an axis of {what}", axis))
     return " ".join(names), own
@@ -232,9 +234,9 @@ def _operator(
         for told in listed:
             table = {"tensor": told} if isinstance(told, str) else told
             what = _Checked(f"a tensor of operator {name}", table, _READ)
-            t = _known(f"operator {name}: ", what("tensor"), tensors)
+            t = _lookup(f"operator {name}: ", what("tensor"), tensors)
             if "axes" in what.told:
-                t = _called(name, t, what("axes"), sizes)
+                t = _rename_axes(name, t, what("axes"), sizes)
             found.append(made.setdefault((t.name, t.axes), t))
         return found
 
@@ -252,7 +254,7 @@ def _operator(
         raise InputError(f"operator {name} has a setting that no kind has: take it out") from None
 
 
-def _called(operator: str, t: Operand, text: str, sizes: Mapping[str, int]) -> Operand:
+def _rename_axes(operator: str, t: Operand, text: str, sizes: Mapping[str, int]) -> Operand:
     """A tensor under the names that an operator calls its axes by."""
     axes, own = _axes(f"operator {operator}: tensor {t.name}", text, sizes)
     found = operand(t.name, axes, own, t.role, t.dtype)
@@ -287,15 +289,15 @@ def _names(
 ) -> tuple[str, ...]:
     for name in listed:
         if not isinstance(name, str):
-            raise InputError(f"{what} must name {kind}s, got {_shown(name)}")
-        _known(f"{what}: ", name, known, kind)
+            raise InputError(f"{what} must name {kind}s, got {_format_value(name)}")
+        _lookup(f"{what}: ", name, known, kind)
     return tuple(dict.fromkeys(listed))
 
 
-def _known(before: str, name: str, known: Mapping[str, Any], kind: str = "tensor") -> Any:
+def _lookup(before: str, name: str, known: Mapping[str, Any], kind: str = "tensor") -> Any:
     if name not in known:
         near = closest(name, list(known)[:100]) if known else f"there are no {kind}s"
-        raise InputError(f"{before}there is no {kind} {_shown(name)}: {near}")
+        raise InputError(f"{before}there is no {kind} {_format_value(name)}: {near}")
     return known[name]
 
 
@@ -304,17 +306,17 @@ def _name(what: str, name: Any) -> str:
     if not isinstance(name, str) or not name.strip():
         raise InputError(f"{what} is empty: give a name")
     if len(name) > _LONGEST_NAME or not name.isprintable():
-        raise InputError(f"{what} is no name: {_shown(name)}: take a short one in one line")
+        raise InputError(f"{what} is no name: {_format_value(name)}: take a short one in one line")
     return name
 
 
 def _size(what: str, size: Any) -> int:
     if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= 2**40:
-        raise InputError(f"{what} is {_shown(size)}: give an integer from 1 to 2**40")
+        raise InputError(f"{what} is {_format_value(size)}: give an integer from 1 to 2**40")
     return size
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A value in a message, or the beginning of a long one."""
     if isinstance(value, int) and abs(value) >= 2**200:
         return "a number of very many digits"
@@ -336,7 +338,7 @@ def _setting(value: Any, depth: int = 0) -> Any:
     if isinstance(value, dict):
         raise InputError("a setting is a table: no kind has one")
     if isinstance(value, int) and abs(value) >= 2**200:
-        raise InputError(f"a setting is {_shown(value)}: take a smaller one")
+        raise InputError(f"a setting is {_format_value(value)}: take a smaller one")
     if value == "none":
         return None
     return _INFINITE.get(value, value) if isinstance(value, str) else value

@@ -54,10 +54,10 @@ class Graph:
         tensors: dict[str, Operand] = {}
         for op in self.operators:
             for t in op.tensors:
-                if _kept(before := tensors.setdefault(t.name, t)) != _kept(t):
+                if _signature(before := tensors.setdefault(t.name, t)) != _signature(t):
                     raise InputError(
-                        f"{op.name}: tensor {t.name} is {_said(t)} here and "
-                        f"{_said(before)} before: make them one"
+                        f"{op.name}: tensor {t.name} is {_format_operand(t)} here and "
+                        f"{_format_operand(before)} before: make them one"
                     )
         names = [op.name for op in self.operators]
         if twice := [name for name, n in Counter(names).items() if n > 1]:
@@ -162,15 +162,15 @@ class Graph:
         )
 
     @cached_property
-    def kept(self) -> frozenset[str]:
+    def output_names(self) -> frozenset[str]:
         """The names of `outputs`."""
         return frozenset(t.name for t in self.outputs)
 
     @cached_property
-    def _written(self) -> frozenset[str]:
+    def _shown_tensors(self) -> frozenset[str]:
         """Tensors that must be written, and those that they show."""
-        shown = {shown for name, shown in self.views.items() if name in self.kept}
-        return self.kept | shown
+        shown = {shown for name, shown in self.views.items() if name in self.output_names}
+        return self.output_names | shown
 
     def part(self, names: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
         """Words in and out, by tensor, of some operators as one kernel.
@@ -191,7 +191,7 @@ class Graph:
                 if (rest := n_in - made.get(name, 0)) > 0:
                     reads[name] = max(rest, reads.get(name, 0))
                 outside = any(r.name not in names for r in self._users[name])
-                if n_out and (outside or name in self._written):
+                if n_out and (outside or name in self._shown_tensors):
                     writes[name] = n_out
         return reads, writes
 
@@ -219,12 +219,12 @@ class Graph:
         return Graph(self.name, (*self.operators, *more), kept, self.dtype, (*self.waits, *waits))
 
 
-def _kept(t: Operand) -> tuple[Any, ...]:
+def _signature(t: Operand) -> tuple[Any, ...]:
     """What all operators must agree on."""
     return t.shape, t.role, t.dtype
 
 
-def _said(t: Operand) -> str:
+def _format_operand(t: Operand) -> str:
     axes = " × ".join(f"{n} {a}" for a, n in t.axes)
     return f"{axes or 'one word'} ({t.role}{', ' + t.dtype if t.dtype else ''})"
 

@@ -15,7 +15,7 @@ There is no dropout, and the head has a table of its own.
 from __future__ import annotations
 
 from iosim.layers.blocks import Ask, Writer, attend, norm
-from iosim.layers.ends import look_up, predict
+from iosim.layers.embedding_and_head import look_up, predict
 from iosim.layers.graph import Graph
 
 EPSILON = 1e-5

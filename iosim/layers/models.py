@@ -200,7 +200,7 @@ CONFIGS: dict[str, Config] = {
 def config(name: str) -> Config:
     """A published configuration, or that of a file: ``.toml``, or a ``config.json``.
 
-    Raises InputError for an unknown name, with the nearest, and as `iosim.layers.described` does.
+    Raises InputError for an unknown name, with the nearest, and as `iosim.layers.config_file` does.
 
     >>> config("llama3-8b").feed_forward
     14336
@@ -208,7 +208,7 @@ def config(name: str) -> Config:
     if not isinstance(name, str):
         raise InputError(f"a model is a name or a Config, got {name!r}: give one, like 'gpt2'")
     if name.endswith((".toml", ".json")):
-        from iosim.layers.described import described
+        from iosim.layers.config_file import described
 
         return described(name)
     if name not in CONFIGS:

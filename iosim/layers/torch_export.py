@@ -113,7 +113,7 @@ def exported(
     if not isinstance(example_inputs, tuple | list):
         raise InputError(f"the example inputs of {called} must be a tuple, got {example_inputs!r}")
     program = _program(torch, module, called, tuple(example_inputs), dict(kwargs or {}))
-    return _Translation(torch, program, called, dtype, (tuple(example_inputs), kwargs)).done()
+    return _Translation(torch, program, called, dtype, (tuple(example_inputs), kwargs)).translate()
 
 
 def from_file(path: str, function: str) -> Graph:
@@ -141,7 +141,7 @@ def from_file(path: str, function: str) -> Graph:
     except IosimError:
         raise
     except Exception as error:
-        raise InputError(f"{path}:{function} failed: {_said(error)}") from error
+        raise InputError(f"{path}:{function} failed: {_first_line(error)}") from error
     finally:
         sys.path[:] = before
     if not (isinstance(made, tuple) and len(made) == 2):
@@ -158,7 +158,7 @@ def _torch() -> Any:
     return torch
 
 
-def _said(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """The first line of an error that says something."""
     lines = [x.strip() for x in str(error).splitlines() if x.strip()]
     return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
@@ -185,7 +185,7 @@ def _program(
     except IosimError:
         raise
     except Exception as error:
-        raise InputError(f"torch.export can't export {name}: {_said(error)}") from error
+        raise InputError(f"torch.export can't export {name}: {_first_line(error)}") from error
 
 
 def _key(target: Any) -> str:
@@ -206,21 +206,21 @@ class _Translation:
         self.arrays: dict[str, Any] = {}
         floats = Counter(
             _DTYPES.get(str(x.dtype).removeprefix("torch."), "fp32")
-            for x in (*program.state_dict.values(), *self._given())
+            for x in (*program.state_dict.values(), *self._list_inputs())
             if x.is_floating_point()
         )
         self.own = max(floats, key=lambda x: floats[x], default="fp32")
         self.dtype = dtype or self.own
 
-    def _given(self) -> list[Any]:
+    def _list_inputs(self) -> list[Any]:
         import torch.utils._pytree as tree
 
         flat, _ = tree.tree_flatten((self.inputs[0], self.inputs[1] or {}))
         return [x for x in flat if isinstance(x, self.torch.Tensor)]
 
-    def done(self) -> Exported:
+    def translate(self) -> Exported:
         specs = {x.arg.name: x for x in self.program.graph_signature.input_specs}
-        given = iter(self._given())
+        given = iter(self._list_inputs())
         for node in self.program.graph.nodes:
             if node.op == "placeholder":
                 self._placeholder(node, specs[node.name], given)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from iosim.layers.architectures import ARCHITECTURES, asked
+from iosim.layers.architectures import ARCHITECTURES, check_request
 from iosim.layers.graph import Graph
 from iosim.layers.models import Config, positive
 from iosim.layers.routing import Routing
@@ -92,7 +92,7 @@ def workload(
     >>> [(part.graph.name, part.times) for part in train.parts][3:]
     [('gpt2 step of the layer', 12), ('gpt2 step of embedding and head', 1)]
     """
-    ask = asked(model, phase, batch, N, **options)
+    ask = check_request(model, phase, batch, N, **options)
     devices = positive("devices", devices)
     family = ARCHITECTURES[ask.config.family]
     embedding, layer, head = family.embedding(ask), family.layer(ask), family.head(ask)
@@ -132,27 +132,27 @@ def _step(same: list[Operand], devices: int, dtype: str) -> list[Operator]:
     """Of one weight, from as many gradients as there are parts that read it."""
     found = []
     w = same[0]
-    gradient = w.called(f"d{w.name}", "gradient")
+    gradient = w.renamed(f"d{w.name}", "gradient")
     if len(same) > 1:
-        parts = [w.called(f"d{w.name} {k}", "gradient") for k in range(1, len(same) + 1)]
+        parts = [w.renamed(f"d{w.name} {k}", "gradient") for k in range(1, len(same) + 1)]
         found.append(operator(f"{w.name} gradient", "add", parts, [gradient]))
     if devices > 1:
-        total = gradient.called(f"{gradient.name} of all")
+        total = gradient.renamed(f"{gradient.name} of all")
         found.append(
             operator(f"{w.name} all-reduce", "all_reduce", [gradient], [total], devices=devices)
         )
         gradient = total
     mixed = word_bytes(dtype) < word_bytes("fp32")
     wide = "fp32" if mixed else None
-    state = [w.called(f"{w.name} {x}", "state", wide) for x in ("master", "m", "v")]
+    state = [w.renamed(f"{w.name} {x}", "state", wide) for x in ("master", "m", "v")]
     if not mixed:
         state[0] = w
-    new = [x.called(f"next {x.name}") for x in state]
+    new = [x.renamed(f"next {x.name}") for x in state]
     found.append(
         operator(f"{w.name} step", "adam", [state[0], gradient, *state[1:]], new, decay=0.01)
     )
     if mixed:
-        found.append(operator(f"{w.name} cast", "cast", new[:1], [w.called(f"next {w.name}")]))
+        found.append(operator(f"{w.name} cast", "cast", new[:1], [w.renamed(f"next {w.name}")]))
     return found
 
 

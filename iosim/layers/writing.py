@@ -69,7 +69,7 @@ def to_json(graph: Graph, groups: Groups | None = None) -> str:
         same = t.axes == graph.tensors[t.name].axes
         return t.name if same else {"tensor": t.name, "axes": axes(t)}
 
-    def told(op: Operator) -> dict[str, Any]:
+    def operator_to_dict(op: Operator) -> dict[str, Any]:
         found: dict[str, Any] = {"name": op.name, "kind": op.kind.name}
         found |= {"reads": [*map(one, op.reads)], "writes": [*map(one, op.writes)]}
         if op.over:
@@ -84,7 +84,7 @@ def to_json(graph: Graph, groups: Groups | None = None) -> str:
         "dtype": _text(graph.dtype),
         "sizes": _text(sizes),
         "tensors": _lines({t: tensor(x) for t, x in graph.tensors.items()}),
-        "operators": _lines([told(op) for op in graph.operators]),
+        "operators": _lines([operator_to_dict(op) for op in graph.operators]),
     }
     if graph.keeps is not None:
         parts["keeps"] = _text([t.name for t in graph.outputs])

@@ -17,18 +17,18 @@ from typing import Any, assert_never
 import numpy as np
 
 from iosim.counts import Counts, Direction
+from iosim.display import Tabled
 from iosim.errors import CapacityError, InputError, LeakError, ProgramError, ResidencyError
 from iosim.machine import places, ragged
 from iosim.machine.places import Array, Lanes, Start, State
 from iosim.problem import check_positions, check_size, in_shape, joined_shape
 from iosim.program import space
+from iosim.program.block_masks import numbered_tiles
 from iosim.program.check import check
 from iosim.program.index import Index, Span, Tile, cut, cut_from, dims
 from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store, nodes
-from iosim.program.marks import numbered_tiles
 from iosim.program.ops import OPS
 from iosim.program.walk import Instance, check_instance
-from iosim.shown import Tabled
 
 # How many words of one buffer are processed at once.
 LANES = 2**18
@@ -201,7 +201,7 @@ def _loop(s: State, loop: Loop) -> None:
         or (named and s.ragged is not None)
         or not (isinstance(start, int) and isinstance(stop, int))
     ):
-        for lanes, tiles in ragged.together(s, start, stop, step):
+        for lanes, tiles in ragged.group_iterations(s, start, stop, step):
             with ragged.only(s, lanes):
                 for at, extent, number in tiles:
                     if loop.marks is not None and not places.marked(s, loop.marks, number):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from iosim.counts import Key
 from iosim.errors import ResidencyError
 from iosim.program import space
+from iosim.program.block_masks import BlockMask
 from iosim.program.index import (
     Affine,
     At,
@@ -36,7 +37,6 @@ from iosim.program.index import (
     unstacked,
 )
 from iosim.program.ir import Load, Marks, Store
-from iosim.program.marks import BlockMask
 from iosim.program.walk import Instance
 
 Array = NDArray[np.float64]
@@ -223,7 +223,7 @@ def read(s: State, node: Load) -> Array:
 
 def write(s: State, node: Store, value: Array) -> None:
     """Assign a buffer to ``tensor[index]``."""
-    value = apart(s, node.index, value)
+    value = split_stacks(s, node.index, value)
     firsts = _in_order(s, node.index)
     if firsts is None:
         s.hbm[node.tensor][_positions(s, node.index)] = value
@@ -236,14 +236,14 @@ def _in_order(s: State, index: tuple[Index, ...]) -> list[int] | None:
     """Where the first lane is on every axis; None if not all words lie as a slice of each."""
     firsts: list[int] = []
     for x in unstacked(index):
-        first = _first(s, x)
+        first = _first_lane(s, x)
         if not isinstance(first, int):
             return None
         firsts.append(first)
     return firsts
 
 
-def _first(s: State, x: Plain) -> Start | None:
+def _first_lane(s: State, x: Plain) -> Start | None:
     """Where the first lane of an index is; an array, or None, where they aren't in order."""
     match x:
         case Tile():
@@ -316,7 +316,7 @@ def joined(s: State, index: tuple[Index, ...], array: Array) -> Array:
     return array.reshape(array.shape[: len(s.batch)] + own)
 
 
-def apart(s: State, index: tuple[Index, ...], array: Array) -> Array:
+def split_stacks(s: State, index: tuple[Index, ...], array: Array) -> Array:
     """A buffer with a dimension per axis: stacks are taken apart."""
     if not any(isinstance(x, Stack) for x in index):
         return array
@@ -331,7 +331,7 @@ def by_place(s: State, index: tuple[Index, ...], array: Array) -> Array:
     back.
     """
     order = _places_last(s, index)
-    return apart(s, index, array).transpose(order)
+    return split_stacks(s, index, array).transpose(order)
 
 
 def as_before(s: State, index: tuple[Index, ...], array: Array) -> Array:

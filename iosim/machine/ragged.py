@@ -114,17 +114,20 @@ def _narrowed(here: Lanes, keep: Ints, ragged: bool) -> Lanes:
             return here
         return replace(here, start=places.one(here.start[keep]))
     return Lanes(
-        _kept(here.start, here.extent, keep), len(keep), here.extent, _kept(here.number, 1, keep)
+        _select_starts(here.start, here.extent, keep),
+        len(keep),
+        here.extent,
+        _select_starts(here.number, 1, keep),
     )
 
 
-def _kept(first: Start, step: int, keep: Ints) -> Start:
+def _select_starts(first: Start, step: int, keep: Ints) -> Start:
     """Some of the numbers from `first` on by `step`, or of an array; the first if they are so."""
     kept = first + step * keep if isinstance(first, int) else first[keep]
     return int(kept[0]) if (np.diff(kept) == step).all() else kept
 
 
-def together(
+def group_iterations(
     s: State, start: Start, stop: Start, step: int
 ) -> Iterator[tuple[Ints | None, Iterable[tuple[Start, int, int]]]]:
     """The iterations of a loop that is no lanes itself: which lanes, and their tiles.

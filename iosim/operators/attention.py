@@ -150,7 +150,7 @@ def _weights(op: Operator, Q: Any, K: Any) -> Any:
     """Softmax of the scores that are seen, the mask of dropout, the log of the sum of exp."""
     problem = attention_of(op)
     scores = np.einsum("gujd,gkd->gujk", Q, K) * op.setting("factor")
-    seen = problem.seen(np.arange(problem.N)[:, None], np.arange(problem.keys))
+    seen = problem.sees(np.arange(problem.N)[:, None], np.arange(problem.keys))
     scores = np.where(seen, scores, -np.inf)
     top = np.max(scores, axis=-1, keepdims=True)
     lse = top + np.log(np.sum(np.exp(scores - top), axis=-1, keepdims=True))
@@ -261,7 +261,7 @@ ATTENTION_BACK = Kind(
     products=_products_back,
     settings=_SETTINGS,
     inputs=_back_inputs,
-    problem=lambda op: [(1, AttentionBackward.after(attention_of(op)))],
+    problem=lambda op: [(1, AttentionBackward.from_forward(attention_of(op)))],
 )
 
 KINDS = (ATTENTION, ATTENTION_BACK)

@@ -65,7 +65,7 @@ class Operand:
         """All its words."""
         return math.prod(self.shape)
 
-    def called(self, name: str, role: str | None = None, dtype: str | None = None) -> Operand:
+    def renamed(self, name: str, role: str | None = None, dtype: str | None = None) -> Operand:
         """A tensor of the same axes."""
         return Operand(name, self.axes, role or self.role, dtype or self.dtype)
 
@@ -261,7 +261,7 @@ class Grads:
 
     >>> from iosim.operators import operand
     >>> x = operand("X", "t", {"t": 3})
-    >>> grads = Grads(of=lambda y: None, to=lambda y: y.called(f"d{y.name}"), wanted=lambda y: True)
+    >>> grads = Grads(of=lambda y: None, to=lambda y: y.renamed("d" + y.name), wanted=None)
     >>> grads.to(x).name
     'dX'
     """

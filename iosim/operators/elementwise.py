@@ -37,7 +37,7 @@ def _multiplied(op: Operator, grads: Grads) -> list[Operator]:
             continue
         dx, name = grads.to(x), f"{op.name} d{x.name}"
         gone = tuple(a for a in y.names if a not in x.names)
-        whole = y.called(f"whole {dx.name}", "gradient") if gone else dx
+        whole = y.renamed(f"whole {dx.name}", "gradient") if gone else dx
         found.append(Operator(name, _kind("multiply"), (dy, other), (whole,)))
         if gone:
             found.append(Operator(f"{name} sum", _kind("sum"), (whole,), (dx,), gone))
@@ -198,15 +198,25 @@ def _adam(
     return w - rate * (update + decay * w), m, v
 
 
-def _same(x: Any) -> Any:
+def _identity(x: Any) -> Any:
     return x
 
 
 KINDS = (
     Kind(
-        "same", "the same words under another name", "elementwise", mapped(_same), gradient=_passed
+        "same",
+        "the same words under another name",
+        "elementwise",
+        mapped(_identity),
+        gradient=_passed,
     ),
-    Kind("cast", "the same words as another dtype", "elementwise", mapped(_same), gradient=_passed),
+    Kind(
+        "cast",
+        "the same words as another dtype",
+        "elementwise",
+        mapped(_identity),
+        gradient=_passed,
+    ),
     Kind(
         "add",
         "sum of any number of tensors: a residual",

@@ -252,8 +252,8 @@ def _product_check(op: Operator) -> None:
         )
     if a ^ b != c:
         raise InputError(
-            f"{op.name}: {op.writes[0].name} has the axes {_said(c)}, not "
-            f"{_said(a ^ b)}, those that one input alone has"
+            f"{op.name}: {op.writes[0].name} has the axes {_format_axes(c)}, not "
+            f"{_format_axes(a ^ b)}, those that one input alone has"
         )
     most = min(_sides(op))
     if not 1 <= _active(op) <= most:
@@ -263,7 +263,7 @@ def _product_check(op: Operator) -> None:
         )
 
 
-def _said(axes: set[str]) -> str:
+def _format_axes(axes: set[str]) -> str:
     return " ".join(sorted(axes)) or "none"
 
 

@@ -28,7 +28,7 @@ def _masked(x: Any, mask: Any, value: float) -> Any:
     return np.where(mask, value, x)
 
 
-def _seen(x: Any, mask: Any, value: float) -> Any:
+def _apply_mask(x: Any, mask: Any, value: float) -> Any:
     return np.where(mask, x, value)
 
 
@@ -114,7 +114,7 @@ KINDS = (
     _plain("silu", "x · σ(x)", _silu),
     _plain("where", "y where x is true, else z", np.where, 3),
     _plain("masked", "a number where the mask is true, else x", _masked, 2, value=None),
-    _plain("seen", "x where the mask is true, else a number", _seen, 2, value=None),
+    _plain("seen", "x where the mask is true, else a number", _apply_mask, 2, value=None),
     _plain("logical_not", "whether x is false", np.logical_not),
     _plain("logical_and", "whether both are true", np.logical_and, 2),
     _plain("equal", "whether x = y", np.equal, 2),

@@ -16,7 +16,7 @@ from typing import Any
 from iosim.errors import InputError
 
 
-def _whole(value: Any, least: int = 0) -> bool:
+def _is_size(value: Any, least: int = 0) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= 2**40
 
 
@@ -30,7 +30,7 @@ def _limits(value: Any) -> bool:
     return value is None or (
         isinstance(value, tuple)
         and len(value) == 2
-        and all(x is None or _whole(x) for x in value)
+        and all(x is None or _is_size(x) for x in value)
         and value != (None, None)
     )
 
@@ -41,9 +41,9 @@ def _part(value: Any) -> bool:
         and all(
             isinstance(x, tuple)
             and len(x) == 3
-            and _whole(x[0])
-            and _whole(x[1], 1)
-            and _whole(x[2], 1)
+            and _is_size(x[0])
+            and _is_size(x[1], 1)
+            and _is_size(x[2], 1)
             for x in value
         )
     )
@@ -54,7 +54,7 @@ _FLAG: Rule = (lambda x: isinstance(x, bool), "true or false")
 _REAL: Rule = (_number, "a finite number")
 _NOT_NEGATIVE: Rule = (lambda x: _number(x) and x >= 0, "a number ≥ 0")
 _SHARE: Rule = (lambda x: _number(x) and 0 <= x < 1, "a number from 0 to below 1")
-_COUNT: Rule = (lambda x: _whole(x, 1), "an integer ≥ 1")
+_COUNT: Rule = (lambda x: _is_size(x, 1), "an integer ≥ 1")
 
 RULES: dict[str, Rule] = {
     "p": _SHARE,
@@ -66,7 +66,7 @@ RULES: dict[str, Rule] = {
     "devices": _COUNT,
     "step": _COUNT,
     "causal": _FLAG,
-    "seed": (_whole, "an integer ≥ 0"),
+    "seed": (_is_size, "an integer ≥ 0"),
     "window": (_limits, "two limits, integers ≥ 0 or none, at most one none"),
     "part": (_part, "a start, a stop and a step for each axis"),
     "value": (
@@ -88,7 +88,7 @@ def checked(operator: str, setting: str, default: Any, value: Any) -> Any:
     elif isinstance(default, str):
         allowed, says = (lambda x: isinstance(x, str)), "text"
     elif isinstance(default, int):
-        allowed, says = _whole, "an integer ≥ 0"
+        allowed, says = _is_size, "an integer ≥ 0"
     else:
         allowed, says = _REAL
     if not allowed(value):

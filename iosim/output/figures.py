@@ -11,7 +11,7 @@ from typing import Any
 
 from iosim.errors import InputError
 from iosim.output.drawing import drawing, styled
-from iosim.output.plot import LINES, MARKERS, PALETTE, WIDTH, WORDS, beside
+from iosim.output.plot import LINES, MARKERS, PALETTE, WIDTH, WORDS, draw_legend
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -81,7 +81,7 @@ def words(rows: Rows) -> Any:
         xscale="log",
         yscale="log",
         ylabel=f"loads + stores,\n{WORDS}",
-        title=f"{_problem(rows[0])}:\n{_found(differ, above)}",
+        title=f"{_problem(rows[0])}:\n{_describe_errors(differ, above)}",
     )
     below.set(xlabel="fast memory M (words)", ylabel="run − formula,\nslow ↔ fast\n(words)")
     if not any(differ):
@@ -89,11 +89,11 @@ def words(rows: Rows) -> Any:
     low = min([*best.values(), *moved])
     axes.set_ylim(bottom=low / 1.6)
     # Beside the axes, where it hides no line.
-    beside(axes, title="lines: formulas; points: runs")
+    draw_legend(axes, title="lines: formulas; points: runs")
     return figure
 
 
-def _found(differ: Sequence[float], above: bool) -> str:
+def _describe_errors(differ: Sequence[float], above: bool) -> str:
     """What the figure shows, in a sentence: how far runs are from their formulas."""
     if not differ:
         return "words moved against M"
@@ -157,7 +157,7 @@ def slope(rows: Rows) -> Any:
     axes.set_title(
         f"{rows[0]['program']}\n{rows[0]['problem']}\n{held}{_in_a_cache(rows)}", fontsize=10
     )
-    beside(axes)
+    draw_legend(axes)
     return figure
 
 
@@ -208,7 +208,7 @@ def gap(rows: Rows) -> Any:
         title=f"N = {rows[0]['N']:,}{_several(rows)}: the best {what} moves at most\n"
         f"{most:.2f} times what is proven necessary",
     )
-    beside(axes)
+    draw_legend(axes)
     return figure
 
 
@@ -231,7 +231,7 @@ def _near(rows: Rows) -> str:
     return f"{min(times):.2f} to {max(times):.2f} times the lower bound"
 
 
-def _same(rows: Rows, names: Sequence[str]) -> str:
+def _common_sizes(rows: Rows, names: Sequence[str]) -> str:
     """The sizes that all rows have in common."""
     fixed = [x for x in names if x != "algorithm" and len({row.get(x) for row in rows}) == 1]
     told = [f"{x} = {rows[0][x]}" for x in fixed if rows[0].get(x) is not None]
@@ -264,7 +264,7 @@ def counts(rows: Rows) -> Any:
     axes.xaxis.set_major_formatter("{x:,.0f}")
     # Few enough that long numbers stay apart.
     axes.locator_params(axis="x", nbins=4)
-    beside(axes)
+    draw_legend(axes)
     return figure
 
 
@@ -302,7 +302,7 @@ def pebbles(rows: Rows) -> Any:
     above.step(moves, [row["red_words"] for row in rows], where="post", color=PALETTE[1])
     above.axhline(rows[0]["M_words"], color="black", linewidth=1, linestyle="--", label="M")
     above.set(ylabel="red pebbles", ylim=(0, None), title=_pebbled(rows))
-    beside(above)
+    draw_legend(above)
     loads, stores = ([row[x] for row in rows] for x in ("loads", "stores"))
     below.stackplot(
         moves,
@@ -313,7 +313,7 @@ def pebbles(rows: Rows) -> Any:
         colors=[PALETTE[0], PALETTE[4]],
     )
     below.set(xlabel="move", ylabel="I/Os so far", ylim=(0, None))
-    beside(below)
+    draw_legend(below)
     return figure
 
 
@@ -373,7 +373,7 @@ def sweep(rows: Rows) -> Any:
         yscale="log",
         xlabel="fast memory M (words)",
         ylabel=f"loads + stores,\n{WORDS}",
-        title=f"{_near(rows)}{_same(rows, keys)}",
+        title=f"{_near(rows)}{_common_sizes(rows, keys)}",
     )
-    beside(axes)
+    draw_legend(axes)
     return figure

@@ -48,7 +48,7 @@ MODEL = "slow ↔ fast memory (model)"
 WORDS = f"words, {MODEL}"
 
 
-def beside(axes: Any, **said: Any) -> Any:
+def draw_legend(axes: Any, **said: Any) -> Any:
     """The legend of axes to their right, where it hides nothing; `said` goes to matplotlib."""
     return axes.legend(**{"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)} | said)
 

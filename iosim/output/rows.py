@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, overload
 
+from iosim.display import call_by_path
 from iosim.errors import InputError, IosimError, pip
 from iosim.output import html
-from iosim.shown import called
 
 # Beyond these Arrow's int64 ends; words of large sizes pass them.
 _MOST = 2**63
@@ -85,7 +85,7 @@ class Table(Sequence[Mapping[str, Any]]):
         """Its figure, a matplotlib Figure.  Raises InputError where none belongs to it."""
         if not self.figure_by:
             raise InputError(f"no figure belongs to {self!r}: draw it from to_pandas()")
-        return called(self.figure_by, self.rows)
+        return call_by_path(self.figure_by, self.rows)
 
 
 def _need(name: str) -> Any:

@@ -1,6 +1,6 @@
 """What notebooks show of each kind of value, and the rows of those that are tables.
 
-Nothing imports this module: classes name its functions (`iosim.shown`).
+Nothing imports this module: classes name its functions (`iosim.display`).
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def tightness(value: Tightness) -> str:
     best, binding = value.best, value.binding
     rows = [[row.name, row.words, row.source] for row in value.bounds]
     return html.section(
-        f"how far from optimal: {_at(value.problem.told)}, M = {value.M:,} words",
+        f"how far from optimal: {_at(value.problem.as_dict)}, M = {value.M:,} words",
         html.line(
             "best schedule: ", best.algorithm, ", ", best.words, " words, with ", _at(best.tiles)
         ),
@@ -191,7 +191,7 @@ def tightness_table(value: Tightness) -> Table:
         }
         for row in value.bounds
     )
-    at = f"{_at(value.problem.told)}, M = {value.M:,}"
+    at = f"{_at(value.problem.as_dict)}, M = {value.M:,}"
     return Table((best, *rows), f"words at {at}", "iosim.output.figures:bounds")
 
 
@@ -213,7 +213,7 @@ def optimum(value: Optimum) -> str:
     moves = optimum_table(value)
     rows = [list(row.values()) for row in moves]
     return html.section(
-        f"{value.dag.name}: {value.said}",
+        f"{value.dag.name}: {value.summary}",
         html.table(["", "value"], facts),
         html.folded(f"{len(moves):,} moves", html.table(moves.columns, rows)),
     )

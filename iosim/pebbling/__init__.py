@@ -11,10 +11,10 @@
 from __future__ import annotations
 
 from iosim.pebbling.annealing import annealed
-from iosim.pebbling.attended import attention, attention_backward
+from iosim.pebbling.attention_dags import attention, attention_backward
 from iosim.pebbling.dag import Dag
-from iosim.pebbling.drawn import from_edges, from_networkx
 from iosim.pebbling.game import Game, IllegalMove, Move, Unfinished, replay
+from iosim.pebbling.graph_input import from_edges, from_networkx
 from iosim.pebbling.graphs import butterfly, chain, grid, matmul, pyramid, tree
 from iosim.pebbling.partition import Segment, fewest_parts, segments
 from iosim.pebbling.readers import READERS, from_file

@@ -30,7 +30,7 @@ import numpy as np
 
 from iosim.cache.compiled import available, compiled
 from iosim.errors import InputError
-from iosim.pebbling import annealing_loops as loops
+from iosim.pebbling import annealing_loops as state_layout
 from iosim.pebbling.annealing_loops import VOID
 from iosim.pebbling.bits import members
 from iosim.pebbling.dag import Dag, check_memory
@@ -149,14 +149,14 @@ class Annealing:
         )
         self._chances: Any = [-math.log((k + 0.5) / 256) for k in range(256)]
         self._log: Any = [0]
-        self._some: Any = loops.annealed_some
+        self._some: Any = state_layout.annealed_some
         self._compiled: Any = None
         self._compiling: threading.Thread | None = None
         self.compiles: Callable[[], bool] = available
         self.cost = self._play(order[:n], [1.0] * values + [0.6], [0], 0)
         self._best = (order[:n], [1.0] * values + [0.6])
         counters = self._changing[1]
-        counters[loops.COST] = counters[loops.BEST_COST] = self.cost
+        counters[state_layout.COST] = counters[state_layout.BEST_COST] = self.cost
         self.tried = 0
         self._round, self._left, self._heat, self._fall = -1, 0, 0.0, 1.0
 
@@ -200,12 +200,16 @@ class Annealing:
         log = [0] * (2 * len(sequence) * (4 * width + 8) + 2)
         cost = self._play(sequence, weights, log, 1)
         game = self._fresh()
-        kinds = {loops.LOAD: "load", loops.STORE: "store", loops.DELETE: "delete"}
+        kinds = {
+            state_layout.LOAD: "load",
+            state_layout.STORE: "store",
+            state_layout.DELETE: "delete",
+        }
         moves: list[Move] = []
         for kind, x in zip(log[::2], log[1::2], strict=True):
             if kind < 0:
                 break
-            if kind == loops.MAKE:
+            if kind == state_layout.MAKE:
                 op = self._ops[x]
                 moves.append(Move("compute" if op.term is None else "add", op.vertex, op.term))
             else:
@@ -219,8 +223,8 @@ class Annealing:
     def _play(self, sequence: list[int], weights: list[float], log: list[int], logged: int) -> int:
         room = tuple([0] * len(column) for column in self._changing[0])
         game = tuple(x.tolist() if isinstance(x, np.ndarray) else x for x in self._game)
-        return loops.played(
-            game, room, sequence, len(sequence), weights, loops.UNLIMITED, log, logged
+        return state_layout.played(
+            game, room, sequence, len(sequence), weights, state_layout.UNLIMITED, log, logged
         )
 
     def _next_round(self) -> None:
@@ -233,19 +237,19 @@ class Annealing:
             best, best_weights = self._best
             now[: len(best)] = trial[: len(best)] = _like(now, best)
             weights[:] = _like(weights, best_weights)
-            counters[loops.LENGTH], counters[loops.COST] = len(best), self.cost
+            counters[state_layout.LENGTH], counters[state_layout.COST] = len(best), self.cost
         self._left = min(FIRST << self._round // 4, LONGEST)
         self._heat, self._fall = heat, (COLD / heat) ** (1 / self._left)
 
     def _keep(self) -> None:
         _, counters, _, _, best, _, weights = self._changing
-        if counters[loops.BEST_COST] < self.cost:
-            length = int(counters[loops.BEST_LENGTH])
+        if counters[state_layout.BEST_COST] < self.cost:
+            length = int(counters[state_layout.BEST_LENGTH])
             self._best = ([int(u) for u in best[:length]], [float(w) for w in weights])
-            self.cost = int(counters[loops.BEST_COST])
+            self.cost = int(counters[state_layout.BEST_COST])
 
     def _compile(self) -> None:
-        some = compiled(loops.annealed_some)
+        some = compiled(state_layout.annealed_some)
         columns = _arrays((self._game, self._changing, self._chances, self._log))
         game, changing, chances, log = columns
         some(game, *changing, chances, 0, 1.0, 1.0, log)

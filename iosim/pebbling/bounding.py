@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from iosim.cache.compiled import popcount
-from iosim.pebbling.loops import (
+from iosim.pebbling.state_layout import (
     CHAINS,
     LONGEST,
     OPS,

@@ -59,7 +59,7 @@ def chain_arrays(
                 before = p.touched_by((p.below[w] | 1 << w) & p.above[u])
             fresh.append(before)
             at = c * K + i
-            ops[at], room[at] = u, p.rules.M - p.held(u)
+            ops[at], room[at] = u, p.rules.M - p.resident_words(u)
             for row, value in zip(
                 cut, (until[i], spans[i], p.touched[u], fresh[i], p.above[u]), strict=True
             ):

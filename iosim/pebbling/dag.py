@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from iosim.display import Displayed
 from iosim.errors import InputError, closest
-from iosim.shown import Displayed
 
 FEW, LONG = 40, 200  # names that a message lists, and characters of a name that it shows
 MOST = 2**40  # words of one vertex
@@ -87,7 +87,7 @@ class Dag(Displayed):
         return {v: tuple(ss) for v, ss in out.items()}
 
     @cached_property
-    def needed(self) -> frozenset[str]:
+    def output_ancestors(self) -> frozenset[str]:
         """The vertices that some output depends on, outputs included."""
         found = set(self.outputs)
         for v in reversed(self.vertices):
@@ -140,7 +140,7 @@ class Dag(Displayed):
                 return apart
             return min(with_operands(t) - words[t] + words[s], max(with_operands(t), apart))
 
-        for v in self.needed:
+        for v in self.output_ancestors:
             if partial and v in self.sums:
                 least = max([least, *(with_term(v, t) for t in self.preds[v])])
             elif self.preds[v] and not (partial and v in self.fused):

@@ -58,7 +58,7 @@ class Expander:
         than can be held.
         """
         try:
-            return _again(self, s, slack)
+            return _expand_recomputed(self, s, slack)
         except TooMany:
             if len(s) == 1:
                 raise
@@ -79,7 +79,7 @@ class Expander:
             raise TooMany
         return subsets(cand, over)
 
-    def done(self, s: States) -> Bools:
+    def find_goals(self, s: States) -> Bools:
         """Which states are goals."""
         goal = np.uint64(self.rules.outputs)
         done: Bools = (s.A & goal) == goal
@@ -114,16 +114,16 @@ def needs(x: Expander, blue: Words, red: Words) -> tuple[Words, Words]:
     return useful, needed
 
 
-def rest(x: Expander, blue: Words, red: Words) -> tuple[Ints, Words]:
+def remaining_transfers(x: Expander, blue: Words, red: Words) -> tuple[Ints, Words]:
     """With recomputation: the compulsory rest, and the values with a future use."""
     useful, needed = needs(x, blue, red)
     loads = popcount(needed & ~red & np.uint64(x.rules.inputs))
     return loads + popcount(np.uint64(x.rules.outputs) & ~blue), useful
 
 
-def _again(x: Expander, s: States, slack: int) -> Children:
+def _expand_recomputed(x: Expander, s: States, slack: int) -> Children:
     inputs, outputs = np.uint64(x.rules.inputs), np.uint64(x.rules.outputs)
-    before, useful = rest(x, s.A, s.R)
+    before, useful = remaining_transfers(x, s.A, s.R)
     there = (s.R | s.A | inputs)[:, None]
     wanted = (useful & ~s.R)[:, None]
     rows, op = np.nonzero(((wanted & x.target) != ZERO) & ((x.reads & ~there) == ZERO))
@@ -147,7 +147,7 @@ def _again(x: Expander, s: States, slack: int) -> Children:
     cost = missing[at] + popcount(stored) + (write != ZERO)
     now = blue[at] | stored | write
     red = (r[at] | hold[at]) & ~evicted
-    after, useful = rest(x, now, red)
+    after, useful = remaining_transfers(x, now, red)
     rise = cost + after - before[rows[at]]
     red, now = red & useful, now & (useful | outputs)
     few = rise <= slack

@@ -6,7 +6,8 @@ from typing import Any
 
 from iosim.cache.compiled import popcount
 from iosim.pebbling.bounding import bound
-from iosim.pebbling.loops import (
+from iosim.pebbling.settling import apply, ready, settle
+from iosim.pebbling.state_layout import (
     AT,
     BUDGET,
     COUNT,
@@ -28,7 +29,6 @@ from iosim.pebbling.loops import (
     WORK,
     M,
 )
-from iosim.pebbling.settling import apply, ready, settle
 
 
 def canonical(sizes: Any, images: Any, one: Any, s: Any, scratch: Any, applied: Any) -> None:

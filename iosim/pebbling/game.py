@@ -201,7 +201,7 @@ class Game:
     def _compute(self, move: Move) -> None:
         self._computable(move.vertex)
         self._place(move.vertex)
-        self._made(move.vertex)
+        self._record_compute(move.vertex)
 
     def _slide(self, move: Move) -> None:
         v, p = move.vertex, move.term
@@ -212,7 +212,7 @@ class Game:
         self._computable(v)
         self.red.remove(p)
         self._place(v)
-        self._made(v)
+        self._record_compute(v)
 
     def _computable(self, v: str) -> None:
         """Check that a vertex may be computed now, but for the place that it takes."""
@@ -225,7 +225,7 @@ class Game:
         for p in self.dag.preds[v]:
             self._operand(p, f"compute {v}")
 
-    def _made(self, v: str) -> None:
+    def _record_compute(self, v: str) -> None:
         self.computed.add(v)
         self.computes += 1
 
@@ -246,7 +246,7 @@ class Game:
         if t in self.dag.fused and t not in self.red and t not in self.computed:
             for p in self.dag.preds[t]:
                 self._operand(p, f"add {t} to {v} on the fly")
-            self._made(t)
+            self._record_compute(t)
         else:
             self._operand(t, f"add {t} to {v}")
         if within:
@@ -256,7 +256,7 @@ class Game:
         self.blue.discard(v)
         within.add(t)
         if len(within) == len(self.dag.preds[v]):
-            self._made(v)
+            self._record_compute(v)
 
 
 def replay(

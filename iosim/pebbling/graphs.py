@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.pebbling.attended import (
+from iosim.pebbling.attention_dags import (
     attention_of,
     gradients_of,
     least_attention,

@@ -98,7 +98,7 @@ def operations(dag: Dag, partial: bool) -> Operations:
     [('s', 't', (0, 1))]
     """
     gone = dag.folded if partial else frozenset()
-    values = tuple(v for v in dag.vertices if v in dag.needed and v not in gone)
+    values = tuple(v for v in dag.vertices if v in dag.output_ancestors and v not in gone)
     number = {v: k for k, v in enumerate(values)}
     ops: list[Operation] = []
     place: dict[tuple[str, str | None], int] = {}

@@ -1,4 +1,6 @@
-"""A game without recomputation as flat arrays, for the loops of `loops.py`; forwards or backwards.
+"""A game without recomputation as flat arrays, forwards or backwards.
+
+The compiled loops (`state_layout.py`) read them.
 
 What a schedule costs can be read from either end.  Take its operations in order and, at each, the
 values that are red.  A value's time goes from the first operation that touches it (reads or writes
@@ -110,7 +112,7 @@ class Packed:
         r = self.rules
         return len(r.ops) == r.count and all(into.bit_count() <= 1 for into in r.into)
 
-    def held(self, u: int) -> int:
+    def resident_words(self, u: int) -> int:
         """Words of fast memory that an operation takes, whichever way it is done."""
         r = self.rules
         return sum(r.weights[v] for v in members(r.surely_held[u]))

@@ -126,7 +126,7 @@ def fewest_parts(dag: Dag, S: int) -> int:
     reached, parts = {0}, 0
     while graph.all not in reached:
         parts += 1
-        following = set().union(*(graph.after(done, S) for done in reached))
+        following = set().union(*(graph.extend_prefix(done, S) for done in reached))
         reached = {I for I in following if not any(I != J and I & J == I for J in following)}
     return parts
 
@@ -141,7 +141,7 @@ class _Graph:
         self.users = [mask(number[w] for w in dag.succs[v]) for v in dag.vertices]
         self.all = (1 << len(number)) - 1
 
-    def after(self, done: int, S: int) -> set[int]:
+    def extend_prefix(self, done: int, S: int) -> set[int]:
         """The prefixes that one more part leads to."""
         found, seen, todo = set(), {done}, [done]
         while todo:

@@ -103,7 +103,7 @@ def compile_rules(dag: Dag, M: int, recompute: bool, partial: bool) -> Rules:
 def search_size(dag: Dag, partial: bool) -> int:
     """Values or operations of the game, whichever are more: the search takes up to LARGEST."""
     if not partial:
-        return len(dag.needed)
-    values = dag.needed - dag.folded
+        return len(dag.output_ancestors)
+    values = dag.output_ancestors - dag.folded
     added = [len(dag.preds[v]) if v in dag.sums else 1 for v in values if dag.preds[v]]
     return max(len(values), sum(added) + len(dag.fused & values))

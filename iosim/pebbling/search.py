@@ -1,12 +1,13 @@
 """The search for an optimum: limits, a schedule early, and what proves that none is better.
 
-Without recomputation: sweeps over layers of states under a growing limit (`layers.py`), with lower
-bounds from chains of operations (`chains.py`), from the first operation or from the last, with
-automorphisms or without, whichever measures say is faster (some graphs take several times as long
-from one end as from the other); graphs that a fraction of a second is enough for are
-swept in plain Python, and while numba loads or compiles the loops for others, or wherever a
-schedule may still be improved, orders are annealed (`annealing.py`).  With recomputation: whole
-levels of cost (`again.py`).
+Without recomputation: sweeps over layers of states under a growing limit (`layered_search.py`).
+Lower bounds come from chains of operations (`chains.py`), from the first operation or from the
+last, with automorphisms or without, whichever measurements say is faster: some graphs take several
+times as long from one end as from the other. Graphs that take a fraction of a second are swept in
+plain Python. While numba loads or compiles the loops for others, and wherever a schedule may still
+be improved, orders are annealed (`annealing.py`).
+
+With recomputation: whole levels of cost (`recompute_search.py`).
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from iosim.pebbling.annealing import Annealing
 from iosim.pebbling.bounds import root_bound
 from iosim.pebbling.chains import choose
 from iosim.pebbling.game import Move
-from iosim.pebbling.layers import NONE, Layers, Map, Stop, Tables
+from iosim.pebbling.jit_warmup import fits, loaded, waiting
+from iosim.pebbling.layered_search import NONE, Layers, Map, Stop, Tables
+from iosim.pebbling.moves import to_moves
 from iosim.pebbling.packed import Packed
 from iosim.pebbling.rules import Rules
 from iosim.pebbling.steps import path
 from iosim.pebbling.symmetry import generators
-from iosim.pebbling.warming import fits, loaded, waiting
-from iosim.pebbling.written import written
 
 PLAIN = 150_000  # work that plain Python does in a fraction of a second
 FEW = 500  # changes of an order, in plain Python
@@ -85,7 +86,7 @@ class Limits:
     told: float = 0.0
 
     @property
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         """Seconds."""
         return self.until - time.monotonic()
 
@@ -99,7 +100,7 @@ class Limits:
 
         Reports progress now and then.
         """
-        if self.left <= 0:
+        if self.remaining_seconds <= 0:
             raise Stop("time is up")
         if self.room < growth:
             raise Stop(f"memory is up ({self.memory / 2**30:.3g} GiB)")
@@ -133,8 +134,8 @@ def search(
                 first = Annealing(rules.dag, rules.M, False)
                 first.compiles = annealing.compiles
                 for one in (first, annealing):
-                    _anneal(one, found, limits, min(0.07 * limits.left, 8.0))
-                from iosim.pebbling.again import levels
+                    _anneal(one, found, limits, min(0.07 * limits.remaining_seconds, 8.0))
+                from iosim.pebbling.recompute_search import levels
 
                 _root(rules, found, limits)
                 levels(rules, found, limits)
@@ -159,7 +160,7 @@ def _anneal(
     annealing: Annealing, found: Found, limits: Limits, seconds: float, steps: int | None = None
 ) -> None:
     """Anneal for a while; stops where nothing can be gained."""
-    seconds = min(seconds, limits.left)
+    seconds = min(seconds, limits.remaining_seconds)
     if seconds <= 0 or found.closed:
         return
     annealing.run(seconds, steps, enough=found.lower)
@@ -170,7 +171,7 @@ def _anneal(
 
 def _root(rules: Rules, found: Found, limits: Limits) -> None:
     """Bounds of the whole graph that stand apart from the search."""
-    seconds = min(0.03 * limits.left, 3.0)
+    seconds = min(0.03 * limits.remaining_seconds, 3.0)
     if seconds < 0.3 or limits.room < SCIPY:  # scipy takes some time to load
         return
     try:
@@ -252,7 +253,7 @@ class Once:
         if self._small(packed):
             return
         # Loading numba takes about a second, in parts of which nothing else can run.
-        fast = (loaded() or self.limits.left > LOADING) and fits(self.limits.room)
+        fast = (loaded() or self.limits.remaining_seconds > LOADING) and fits(self.limits.room)
         if fast:
             for seconds in waiting():
                 self.limits.check()
@@ -285,7 +286,7 @@ class Once:
         return True
 
     def _large(self, directions: list[Layers]) -> None:
-        limits, found, seconds = self.limits, self.found, self.limits.left
+        limits, found, seconds = self.limits, self.found, self.limits.remaining_seconds
         for width in (NARROW, WIDE):
             for layers in directions:
                 self._sweep(layers, layers.limit_of(found.cost) - 1, width)
@@ -317,7 +318,9 @@ class Once:
             way.layers.release()
         found, pace = self.found, Pace(self.step)
         while not found.closed:
-            limit = pace.limit(found.lower - self.base, self._highest(), self.limits.left)
+            limit = pace.limit(
+                found.lower - self.base, self._highest(), self.limits.remaining_seconds
+            )
             patience, took = PATIENCE * pace.expected(limit), None
             while took is None:
                 for way in ways:
@@ -370,7 +373,7 @@ class Once:
         finally:
             self.found.states += layers.expanded - before
         if penalties is not None:
-            moves = written(self.rules, layers.packed, path(layers))
+            moves = to_moves(self.rules, layers.packed, path(layers))
             self.found.offer(self.base + penalties, moves)
         if not width:
             self.found.prove(self.base + (limit + 1 if penalties is None else penalties))

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from iosim.cache.memory import resident_bytes
+from iosim.display import Tabled
 from iosim.errors import InputError
 from iosim.pebbling.dag import Dag, check_dag, check_memory
 from iosim.pebbling.game import Game, Move
 from iosim.pebbling.rules import compile_rules
 from iosim.pebbling.search import SPARE, Found, search
 from iosim.problem import check_size
-from iosim.shown import Tabled
 
 MEMORY = 4 * 2**30
 
@@ -56,10 +56,10 @@ class Optimum(Tabled):
     table_by = "iosim.output.views:optimum_table"
 
     def __repr__(self) -> str:
-        return f"<Optimum of {self.dag.name}, M = {self.M:,}: {self.said}>"
+        return f"<Optimum of {self.dag.name}, M = {self.M:,}: {self.summary}>"
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """What was found, in words."""
         if self.optimal:
             return f"{self.cost} I/Os, proved optimal"

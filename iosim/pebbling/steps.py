@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iosim.pebbling import loops
+from iosim.pebbling import state_layout
 from iosim.pebbling.packed import SweepStep
 
 if TYPE_CHECKING:
-    from iosim.pebbling.layers import Layers
+    from iosim.pebbling.layered_search import Layers
 
 
 def path(layers: Layers) -> list[SweepStep]:
@@ -60,7 +60,7 @@ def _child(
 ) -> SweepStep:
     """The step to a child, in the schedule's numbers; the child is left in `work`."""
     c = layers.make(np.zeros(14, np.int64))
-    c[loops.LIMIT], c[loops.COUNT] = layers.limit, 1
+    c[state_layout.LIMIT], c[state_layout.COUNT] = layers.limit, 1
     nodes = tuple(layers.make(np.zeros(1, np.int64)) for _ in range(7))
     nodes[2][0] = cost
     states = s[:] if not layers.fast else s.copy()
@@ -87,7 +87,7 @@ def _child(
         layers.local,
         wanted,
     )
-    trace = [int(u) for u in layers.local[5][: int(c[loops.WORK]) + 1]]
+    trace = [int(u) for u in layers.local[5][: int(c[state_layout.WORK]) + 1]]
     evicted = 0
     for k in range(layers.W):
         evicted |= int(layers.rooms[2][k]) << 64 * k

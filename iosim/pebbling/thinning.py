@@ -6,7 +6,7 @@ from typing import Any
 
 from iosim.cache.compiled import popcount
 from iosim.pebbling.expanding import place
-from iosim.pebbling.loops import (
+from iosim.pebbling.state_layout import (
     AT,
     BUDGET,
     COUNT,

@@ -69,7 +69,7 @@ class Attention(MaskedScores):
         Q may be (heads, N, d), too, where a program's is (kv_heads, group, N, d); O has the same
         leading axes.  Raises InputError for arrays of other shapes.
         """
-        Q, K, V = self.given(hbm).values()
+        Q, K, V = self.check_inputs(hbm).values()
         given = np.shape(hbm["Q"])
         Q = Q.reshape(self.heads, self.N, self.d)
         O, L = np.empty((self.heads, self.N, self.values)), np.empty((self.heads, self.N))

@@ -55,13 +55,13 @@ class AttentionBackward(MaskedScores):
         return cls(N, d, heads)
 
     @classmethod
-    def after(cls, forward: Attention) -> AttentionBackward:
+    def from_forward(cls, forward: Attention) -> AttentionBackward:
         """The backward pass of a forward pass, with its sizes and options.
 
-        >>> AttentionBackward.after(Attention(64, 8, causal=True, statistics=True))
+        >>> AttentionBackward.from_forward(Attention(64, 8, causal=True, statistics=True))
         AttentionBackward(N=64, d=8, heads=1, causal=True)
         """
-        return cls(**{name: x for name, x in forward.told.items() if name != "statistics"})
+        return cls(**{name: x for name, x in forward.as_dict.items() if name != "statistics"})
 
     @property
     def form(self) -> Form:
@@ -110,7 +110,7 @@ class AttentionBackward(MaskedScores):
 
         Raises InputError for arrays of other shapes.
         """
-        given = self.given(hbm)
+        given = self.check_inputs(hbm)
         found = self._gradients(given, given, -1)
         return found | {"dQ": found["dQ"].reshape(np.shape(hbm["Q"]))}
 
@@ -120,7 +120,7 @@ class AttentionBackward(MaskedScores):
         A term of dS has an error of 4 weights' at most: P from scores and from L, dP, and D.  So an
         output moves by as much of the sum of its terms' absolute values.
         """
-        given = self.given(hbm)
+        given = self.check_inputs(hbm)
         sizes = self._gradients(given, {x: np.abs(y) for x, y in given.items()}, +1)
         terms = self.keys + self.values + self.N * self.heads // self.groups
         weight = 4 * self.weight_rounding(given, terms)

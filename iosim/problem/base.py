@@ -181,7 +181,7 @@ class Problem(Protocol):
         ...
 
     @property
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """The fields, options that are not given left out."""
         ...
 
@@ -251,12 +251,12 @@ class BaseProblem:
                 )
 
     def __repr__(self) -> str:
-        given = self.told
+        given = self.as_dict
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in given.items())})"
 
     @property
-    def told(self) -> dict[str, Any]:
-        """The fields, options that are not given left out: ``type(p)(**p.told) == p``."""
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, options that are not given left out: ``type(p)(**p.as_dict) == p``."""
         sizes = {name: getattr(self, name) for name in size_names(type(self))}
         options = {o.name: getattr(self, o.name) for o in self.options()}
         defaults = {o.name: o.default for o in self.options()}
@@ -308,7 +308,7 @@ class BaseProblem:
         """What else bounds may name, from the sizes of a form: numbers, arrays or symbols."""
         return {}
 
-    def given(self, hbm: Mapping[str, Any]) -> dict[str, Array]:
+    def check_inputs(self, hbm: Mapping[str, Any]) -> dict[str, Array]:
         """The inputs in float64, each of its tensor's shape and with positions checked.
 
         Raises InputError where one is missing, has another shape (`in_shape`) or holds no numbers.

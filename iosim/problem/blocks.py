@@ -73,7 +73,7 @@ class BlockSparse(SharedHeads, BaseProblem):
     @property
     def form(self) -> Form:
         """What a program for this problem is traced for."""
-        given = {x.name for x in self.options()} & self.told.keys()
+        given = {x.name for x in self.options()} & self.as_dict.keys()
         if not given:
             return self.plain_form()
         mask = CAUSAL if self.causal else None
@@ -121,7 +121,7 @@ class BlockSparse(SharedHeads, BaseProblem):
                 f"which scores are needed is an array of shape {shape}, got {got}: make it "
                 "with scores(mask, B_r, B_c)"
             )
-        Q, K, V = self.given(hbm).values()
+        Q, K, V = self.check_inputs(hbm).values()
         given = np.shape(hbm["Q"])
         Q = Q.reshape(self.heads, self.N, self.d)
         O = np.zeros((self.heads, self.N, self.values))

@@ -36,4 +36,4 @@ class Copy(BaseProblem):
 
     def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
         """X itself."""
-        return {"Y": self.given(hbm)["X"]}
+        return {"Y": self.check_inputs(hbm)["X"]}

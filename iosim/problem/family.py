@@ -54,14 +54,14 @@ class Family:
                 raise InputError(f"{problem.kind} has no size {name}: it has {', '.join(known)}")
         shared = dict(fixed or {})
         names = tuple(x for x in known if x in most)
-        return cls(problem, names, _made(problem, most, shared).form, shared)
+        return cls(problem, names, _build_problem(problem, most, shared).form, shared)
 
     def at(self, sizes: Mapping[str, int]) -> Any:
         """The problem of these sizes; other names are left aside.
 
         Its form may be plainer than the family's, where an option has its default.
         """
-        return _made(self.problem, {x: sizes[x] for x in self.names}, self.fixed)
+        return _build_problem(self.problem, {x: sizes[x] for x in self.names}, self.fixed)
 
     def extents(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Name → extent, of all that a program of the form is bound to; numbers or arrays."""
@@ -70,7 +70,7 @@ class Family:
         return found
 
 
-def _made(problem: type[Any], sizes: Mapping[str, int], fixed: Mapping[str, Any]) -> Any:
+def _build_problem(problem: type[Any], sizes: Mapping[str, int], fixed: Mapping[str, Any]) -> Any:
     """A problem from its sizes, those of limits by their own names."""
     told = dict(sizes)
     for one in problem.options():

@@ -38,5 +38,5 @@ class MatMul(BaseProblem):
 
     def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
         """NumPy's product in float64."""
-        A, B = self.given(hbm).values()
+        A, B = self.check_inputs(hbm).values()
         return {"C": A @ B}

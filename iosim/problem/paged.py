@@ -98,7 +98,7 @@ class PagedAttention(BaseProblem):
 
         Raises InputError for arrays of other shapes, and where the table points outside the cache.
         """
-        Q, K, V, table = self.given(hbm).values()
+        Q, K, V, table = self.check_inputs(hbm).values()
         O = np.empty_like(Q)
         own = np.arange(self.N)[:, None] + self.N_k - self.N
         hidden = self.causal & (np.arange(self.N_k) > own)

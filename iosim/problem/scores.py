@@ -13,7 +13,7 @@ import numpy as np
 from iosim.problem.base import WHOLE, Arithmetic, BaseProblem
 from iosim.problem.form import Array, Axis, Form, Mask, Tensor, axis, option
 from iosim.problem.heads import SharedHeads
-from iosim.problem.seen import Visible, seen
+from iosim.problem.visible_pairs import Visible, count_visible
 
 LOWER_RIGHT, UPPER_LEFT = "lower right", "upper left"
 
@@ -100,7 +100,7 @@ class MaskedScores(SharedHeads, BaseProblem):
             self.d_v is not None,
             self.kv_heads is not None,
             self.mask,
-            tuple(sorted(set(self.told) - {"N", "d", "heads"})),
+            tuple(sorted(set(self.as_dict) - {"N", "d", "heads"})),
         )
 
     @property
@@ -159,7 +159,7 @@ class MaskedScores(SharedHeads, BaseProblem):
         groups = by.real(sizes["kv_heads"] if "kv_heads" in sizes else sizes["heads"])
         heads = groups * by.real(sizes["group"]) if "group" in sizes else groups
         limits = {x: sizes[x] for x in ("left", "right", "sinks") if x in form.limits}
-        one = seen(form.mask, N, keys, **limits, by=by)
+        one = count_visible(form.mask, N, keys, **limits, by=by)
         scores = by.real(one.pairs)
         return {
             "heads": heads,
@@ -184,22 +184,22 @@ class MaskedScores(SharedHeads, BaseProblem):
     @property
     def pairs(self) -> int:
         """Scores that are needed: pairs of a row and a column that it sees, over all heads."""
-        return self.heads * int(self._seen.pairs)
+        return self.heads * int(self._visible.pairs)
 
     @property
     def rows_used(self) -> int:
         """Rows of one head that see a column."""
-        return int(self._seen.rows)
+        return int(self._visible.rows)
 
     @property
     def columns_used(self) -> int:
         """Columns that a row of one head sees."""
-        return int(self._seen.columns)
+        return int(self._visible.columns)
 
     @property
-    def _seen(self) -> Visible:
+    def _visible(self) -> Visible:
         left, right = self.limits
-        return seen(self.mask, self.N, self.keys, left or 0, right or 0, self.sinks)
+        return count_visible(self.mask, self.N, self.keys, left or 0, right or 0, self.sinks)
 
     def blocks(self, Q: Array, K: Array) -> Iterator[tuple[int, int, slice, Array, Array]]:
         """Softmax weights by the textbook formula, a block of rows at a time to bound memory.
@@ -213,7 +213,7 @@ class MaskedScores(SharedHeads, BaseProblem):
             for start in range(0, self.N, rows):
                 own = slice(start, min(start + rows, self.N))
                 S = Q[h, own] @ K[g].T
-                hidden = ~self.seen(np.arange(self.N)[own, None], np.arange(self.keys))
+                hidden = ~self.sees(np.arange(self.N)[own, None], np.arange(self.keys))
                 S[np.broadcast_to(hidden, S.shape)] = -np.inf
                 top = S.max(axis=1, keepdims=True)
                 top = np.where(np.isneginf(top), 0, top)
@@ -244,7 +244,7 @@ class MaskedScores(SharedHeads, BaseProblem):
         scores = (2 * self.d + 8 + logs) * self.largest_score(hbm)
         return 2**-52 * (scores + 8 * terms)
 
-    def seen(self, i: Any, j: Any) -> Any:
+    def sees(self, i: Any, j: Any) -> Any:
         """Whether row i sees column j; numbers or arrays."""
         left, right = self.limits
         own = i + self.shift

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import assert_never
 
 from iosim.errors import ProgramError
+from iosim.program.block_masks import check_marks
 from iosim.program.index import (
     Affine,
     At,
@@ -25,7 +26,6 @@ from iosim.program.index import (
     unstacked,
 )
 from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store, nodes
-from iosim.program.marks import check_marks
 from iosim.program.ops import OPS
 
 
@@ -135,9 +135,9 @@ def _check_derived(program: Program) -> None:
         spans = [node.span] if isinstance(node, Loop) else []
         if isinstance(node, (Load, Store, Alloc)):
             spans = [x for x in node.index if isinstance(x, Span)]
-        values += [end for x in spans if not x.whole for end in (x.start, x.stop)]
+        values += [end for x in spans if not x.is_entire_axis for end in (x.start, x.stop)]
         used = {name for value in values for name, _ in value.sizes}
-        used |= {x.axis for x in spans if not x.whole}
+        used |= {x.axis for x in spans if not x.is_entire_axis}
         if found := used & names:
             raise ProgramError(
                 f"{min(found)} is a derived axis, and bounds nothing: take it whole, or by the "

@@ -208,7 +208,7 @@ class Buffer(SymbolicValue):
 
 
 def _extent(dim: Dim) -> str:
-    return dim.axis if isinstance(dim, Span) and dim.whole else str(dim)
+    return dim.axis if isinstance(dim, Span) and dim.is_entire_axis else str(dim)
 
 
 def _agree(name: str, operands: tuple[Buffer, ...]) -> str:

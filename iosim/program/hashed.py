@@ -31,7 +31,7 @@ def hashed(made: type[_T]) -> type[_T]:
     """
     fresh = made.__hash__
 
-    def kept(self: _T) -> int:
+    def cached_hash(self: _T) -> int:
         try:
             return self._hash
         except AttributeError:
@@ -39,5 +39,5 @@ def hashed(made: type[_T]) -> type[_T]:
             object.__setattr__(self, "_hash", found)
             return found
 
-    made.__hash__ = kept  # type: ignore[method-assign,assignment]
+    made.__hash__ = cached_hash  # type: ignore[method-assign,assignment]
     return made

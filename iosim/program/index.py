@@ -162,7 +162,7 @@ class Span(Hashed):
             )
 
     @property
-    def whole(self) -> bool:
+    def is_entire_axis(self) -> bool:
         """Whether the span is the entire axis."""
         return self.start == Affine() and self.stop == Affine.of(self.axis)
 
@@ -196,7 +196,7 @@ class Span(Hashed):
     def __str__(self) -> str:
         if self.within is not None:
             return f"{self.start}:{self.stop} within {self.within[0]}:{self.within[1]}"
-        return ":" if self.whole else f"{self.start}:{self.stop}"
+        return ":" if self.is_entire_axis else f"{self.start}:{self.stop}"
 
 
 @hashed
@@ -263,7 +263,7 @@ class Stack(Hashed):
         return frozenset().union(*(x.edges for x in self.parts if isinstance(x, Span)))
 
     def __str__(self) -> str:
-        whole = (isinstance(x, Span) and x.whole for x in self.parts)
+        whole = (isinstance(x, Span) and x.is_entire_axis for x in self.parts)
         texts = (x.axis if all_ else str(x) for x, all_ in zip(self.parts, whole, strict=True))
         return "×".join(f"({text})" if ":" in text else text for text in texts)
 

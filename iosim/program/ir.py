@@ -15,9 +15,9 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 from iosim.counts import Key
+from iosim.display import Displayed
 from iosim.problem import Derived, Mask, Tensor
 from iosim.program.index import Affine, Index, Span, Tile
-from iosim.shown import Displayed
 
 
 @dataclass(frozen=True, slots=True)

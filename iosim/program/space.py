@@ -11,9 +11,9 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from iosim.program.block_masks import BlockMask, masks, numbers
 from iosim.program.index import Edge, Span, Tile, unstacked
 from iosim.program.ir import Alloc, Load, Loop, Op, Program, Store, nodes
-from iosim.program.marks import BlockMask, masks, numbers
 
 
 @functools.lru_cache(maxsize=256)
@@ -43,7 +43,7 @@ def spans(program: Program) -> tuple[Span, ...]:
             found[node.span] = None
         elif isinstance(node, (Load, Store, Alloc)):
             found |= dict.fromkeys(x for x in unstacked(node.index) if isinstance(x, Span))
-    return tuple(s for s in found if not s.whole)
+    return tuple(s for s in found if not s.is_entire_axis)
 
 
 @functools.lru_cache(maxsize=256)

@@ -99,7 +99,7 @@ def beyond(s: Array, a: int | Ints) -> Ints:
     return apart
 
 
-def seen(l: Array) -> Array:
+def safe_divisors(l: Array) -> Array:
     """Row sums to divide by; 1 for rows that saw nothing, whose weights are all 0."""
     return np.where(l == 0.0, 1.0, l)
 
@@ -107,7 +107,7 @@ def seen(l: Array) -> Array:
 def online_mean_seen(o: Array, m: Array, l: Array, s: Array, v: Array) -> tuple[Array, ...]:
     """`online_mean`, with 0 in rows that have seen nothing."""
     top, total, p, shrink = online(m, l, s)
-    mean = (o * (l * shrink)[..., None] + dot(p, v)) / seen(total)[..., None]
+    mean = (o * (l * shrink)[..., None] + dot(p, v)) / safe_divisors(total)[..., None]
     return mean, top, total, p
 
 

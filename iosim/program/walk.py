@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, assert_never
 
 from iosim.counts import Direction
+from iosim.display import Displayed
 from iosim.errors import InputError, closest
 from iosim.problem import check_size, derive
+from iosim.program.block_masks import BlockMask, bound_masks, mask_numbers
 from iosim.program.index import At, Index, Number, Plain, Span, Tile, Within, unstacked
 from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
-from iosim.program.marks import BlockMask, bound_masks, mask_numbers
 from iosim.program.space import (
     Env,
     Range,
@@ -24,7 +25,6 @@ from iosim.program.space import (
     resolved,
     running,
 )
-from iosim.shown import Displayed
 
 
 @dataclass(frozen=True, slots=True)

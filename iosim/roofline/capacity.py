@@ -4,9 +4,9 @@ Weights, the cache of keys and values, the optimiser's state and the gradients o
 counted; activations are not.
 
 >>> from iosim.layers.workload import workload
->>> kept(workload("llama3-8b", "decode", batch=8, N=512))
+>>> resident_bytes(workload("llama3-8b", "decode", batch=8, N=512))
 {'weight': 16060522496, 'cache': 536870912}
->>> list(kept(workload("gpt2", "training", batch=8, N=512)))
+>>> list(resident_bytes(workload("gpt2", "training", batch=8, N=512)))
 ['weight', 'state', 'gradient']
 """
 
@@ -20,7 +20,7 @@ from iosim.problem import word_bytes
 KEPT = ("weight", "cache", "state", "gradient")
 
 
-def kept(workload: Workload) -> dict[str, int]:
+def resident_bytes(workload: Workload) -> dict[str, int]:
     """Bytes by role, of all layers; one device's."""
     found: dict[str, int] = {}
     seen: set[tuple[str, int]] = set()

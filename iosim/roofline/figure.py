@@ -18,7 +18,7 @@ _DRAWN = {
 _MARKERS = {"contraction": "o", "normalisation": "s", "elementwise": "^", "communication": "D"}
 
 
-def made(
+def write_figure(
     folder: Path, operators: Sequence[dict[str, Any]], machine: Sequence[dict[str, Any]]
 ) -> list[Path]:
     """Write the tables of a roofline into a folder, and draw its figure; the paths."""

@@ -93,7 +93,7 @@ def attention(problem: Attention | AttentionBackward, dtype: str = "fp16") -> Gr
     >>> attention(AttentionBackward(1024, 64, 16)).operators[0].words["dK"]
     (0, 1048576)
     """
-    told = problem.told
+    told = problem.as_dict
     for option in ("sinks", "align"):
         if told.get(option):
             raise InputError(f"the operator {problem.kind} has no option --{option}: leave it out")
@@ -111,8 +111,8 @@ def attention(problem: Attention | AttentionBackward, dtype: str = "fp16") -> Gr
     lse = operand("L", "g r j", sizes, dtype="fp32")
     kind, reads, writes = "attention", [words[x] for x in "QKV"], [words["O"]]
     if isinstance(problem, AttentionBackward):
-        reads = [words["O"].called("dO"), *words.values(), lse]
-        kind, writes = "attention_back", [words[x].called(f"d{x}") for x in "QKV"]
+        reads = [words["O"].renamed("dO"), *words.values(), lse]
+        kind, writes = "attention_back", [words[x].renamed(f"d{x}") for x in "QKV"]
     elif problem.statistics:
         writes.append(lse)
     made = operator(

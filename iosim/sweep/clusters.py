@@ -57,7 +57,7 @@ def dask(address: str, workers: int = 0) -> Iterator[Pool]:
             lambda: _Dask(client),
             lost,
             shares_disk=address == LOCAL,
-            gone=lambda: _gone(client, address),
+            gone=lambda: _why_lost(client, address),
             start_s=time.perf_counter() - start,
         )
 
@@ -94,7 +94,7 @@ def _client(dd: Any, where: Any) -> Iterator[Any]:
             client.close(timeout=PATIENCE_S)
 
 
-def _gone(client: Any, address: str) -> str | None:
+def _why_lost(client: Any, address: str) -> str | None:
     """Why the scheduler is taken for gone: it has not answered in time."""
     deadline = time.monotonic() + PATIENCE_S
     while client.status != "closed":

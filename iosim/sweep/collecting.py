@@ -107,7 +107,9 @@ def collect(
     report = Collected(sweep.points, pool=pool.name, workers=pool.width)
     failures = 0
     with contextlib.ExitStack() as made:
-        executor = made.enter_context(_made(pool))  # first: workers start while shards are checked
+        executor = made.enter_context(
+            _open_executor(pool)
+        )  # first: workers start while shards are checked
         sound, report.broken = folder.sound()
         report.found = sum(sweep.shard(k).points for k in sound)
         tick(report)
@@ -126,7 +128,7 @@ def collect(
                     "memory, or fewer --workers; rows reported done are safe"
                 )
             made.close()
-            executor = made.enter_context(_made(pool))
+            executor = made.enter_context(_open_executor(pool))
         # No call is under way, so workers end at once.  That is waited for, and timed: threads that
         # still run when the interpreter ends would keep the next pool from forking.
         executor.shutdown()
@@ -153,7 +155,7 @@ def _check_made_by_this(folder: Folder) -> None:
 
 
 @contextlib.contextmanager
-def _made(pool: Pool) -> Iterator[Executor]:
+def _open_executor(pool: Pool) -> Iterator[Executor]:
     executor = pool.make()
     try:
         yield executor

@@ -53,7 +53,9 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-def put(root: Path, name: str, write: Callable[[Path], object], keep: bool = False) -> None:
+def write_in_place(
+    root: Path, name: str, write: Callable[[Path], object], keep: bool = False
+) -> None:
     """Write a file beside its place, sync it, and move it there in one step.
 
     With `keep`, a file that is there already stays.

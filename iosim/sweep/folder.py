@@ -26,12 +26,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from iosim.display import Displayed, call_by_path
 from iosim.errors import InputError, IosimError
 from iosim.output import provenance
 from iosim.reading import parse
-from iosim.shown import Displayed, called
 from iosim.sweep.caches import EXPLICIT
-from iosim.sweep.files import Damaged, put, read_regular, writing
+from iosim.sweep.files import Damaged, read_regular, write_in_place, writing
 from iosim.sweep.grid import Sweep
 from iosim.sweep.manifest import MANIFEST, columns, combined, declared, read_manifest
 from iosim.sweep.need import need, parquet, pyarrow
@@ -127,7 +127,9 @@ class Folder(Displayed):
                 for name in ("rows", "runs", "part"):
                     (path / name).mkdir(parents=True, exist_ok=True)
                 text = json.dumps(told, indent=1, ensure_ascii=False) + "\n"
-                put(path, MANIFEST, lambda part: part.write_text(text, "utf-8"), keep=True)
+                write_in_place(
+                    path, MANIFEST, lambda part: part.write_text(text, "utf-8"), keep=True
+                )
         return cls.open(path)
 
     @classmethod
@@ -185,7 +187,7 @@ class Folder(Displayed):
         try:
             return [rows / x for x in sorted(os.listdir(rows)) if x.endswith(".parquet")]
         except FileNotFoundError:
-            raise InputError(f"{str(rows)!r} is missing: {self._again}") from None
+            raise InputError(f"{str(rows)!r} is missing: {self._how_to_repair}") from None
         except OSError as error:
             raise InputError(f"cannot read {str(rows)!r} ({error.strerror})") from None
 
@@ -203,7 +205,7 @@ class Folder(Displayed):
         )
 
     @property
-    def _again(self) -> str:
+    def _how_to_repair(self) -> str:
         """How to get shards again that are broken or gone."""
         if self.manifest["kind"] == "sweep":
             return f"iosim collect {self.path} sets broken shards aside and counts what is missing"
@@ -229,7 +231,7 @@ class Folder(Displayed):
             seal(part)
 
         with writing(self.path):
-            put(self.path, str(self.shard_path(name).relative_to(self.path)), fill)
+            write_in_place(self.path, str(self.shard_path(name).relative_to(self.path)), fill)
 
     def write_shard(self, number: int, table: Any) -> None:
         """Write a shard of a sweep, marked as such; raises as `write` does."""
@@ -288,7 +290,7 @@ class Folder(Displayed):
             return use(path, self._verify(path, read_regular(path)))
         except (Damaged, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
-            raise IosimError(f"{str(path)!r} is broken ({why}): {self._again}") from None
+            raise IosimError(f"{str(path)!r} is broken ({why}): {self._how_to_repair}") from None
 
     def sound(self, tick: Callable[[], object] = lambda: None) -> tuple[set[int], list[Broken]]:
         """Check all shards and set the broken ones aside: the numbers of the sound ones.
@@ -327,7 +329,7 @@ class Folder(Displayed):
         stamp = told["date"].translate(str.maketrans("", "", "-: ")).removesuffix("UTC")
         name = f"runs/{stamp}-{uuid.uuid4().hex[:8]}.json"
         with writing(self.path):
-            put(self.path, name, lambda part: part.write_text(text, "utf-8"))
+            write_in_place(self.path, name, lambda part: part.write_text(text, "utf-8"))
 
     def verified(self) -> list[Checked]:
         """All shards, each checked.  Raises IosimError for a broken one."""
@@ -366,7 +368,7 @@ class Folder(Displayed):
 
     def plot(self) -> Any:
         """Words against M, a line for each schedule and set of sizes: a matplotlib Figure."""
-        return called("iosim.output.views:folder_figure", self)
+        return call_by_path("iosim.output.views:folder_figure", self)
 
 
 def joined(tables: Sequence[Any]) -> Any:

@@ -302,7 +302,7 @@ class Sweep:
                     program=block.hash,
                     sizes=tuple((x, columns[x]) for x in block.sizes),
                     M=columns["M"],
-                    tiles=next(asked(self, block, {k: [v] for k, v in columns.items()}, 1)),
+                    tiles=next(point_tiles(self, block, {k: [v] for k, v in columns.items()}, 1)),
                     engine=block.engine,
                     policy=block.policy,
                     version=self.version,
@@ -331,7 +331,7 @@ class Sweep:
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
 
 
-def asked(sweep: Sweep, block: Block, columns: Mapping[str, Any], rows: int) -> Iterator[str]:
+def point_tiles(sweep: Sweep, block: Block, columns: Mapping[str, Any], rows: int) -> Iterator[str]:
     """The tiles of each point as its task names them."""
     names = [name for name, _ in block.axes if name not in block.sizes and name != "M"]
     if not names:

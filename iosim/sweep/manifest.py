@@ -29,7 +29,7 @@ def declared(sweep: Sweep) -> dict[str, Any]:
             "points": sweep.points,
             "shards": sweep.shards,
             "sweep": sweep.as_dict(),
-            "programs": {b.name: _told(b) for b in sweep.blocks()},
+            "programs": {b.name: _block_to_dict(b) for b in sweep.blocks()},
             "columns": columns(schema(sweep)),
         }
     )
@@ -76,7 +76,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return dict(manifest)
 
 
-def _told(block: Block) -> dict[str, Any]:
+def _block_to_dict(block: Block) -> dict[str, Any]:
     """A schedule in a manifest: its hash, its listing for people, and what was hashed."""
     return {
         "hash": block.hash,

@@ -29,10 +29,10 @@ def as_text(name: str, value: Any) -> str:
     number = whole_number(value)
     if number is None:
         raise InputError(f"{name} = {value!r} is no value: give text, whole numbers, or a list")
-    return _shown(number)
+    return _format_value(number)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     """A value as text; Python writes no integer of thousands of digits."""
     huge = isinstance(value, int) and value.bit_length() > 128
     return "an integer of more than 128 bits" if huge else repr(value)
@@ -41,7 +41,9 @@ def _shown(value: object) -> str:
 def as_bool(value: Any) -> bool:
     """Whether only points that fit are kept, as given."""
     if not (value is None or isinstance(value, bool)):
-        raise InputError(f"feasible = {_shown(value)} is neither true nor false: write one of them")
+        raise InputError(
+            f"feasible = {_format_value(value)} is neither true nor false: write one of them"
+        )
     return bool(value)
 
 
@@ -52,8 +54,8 @@ def as_rows(value: Any) -> int:
     number = whole_number(value)
     if number is None or not 1 <= number <= LONGEST_AXIS:
         raise InputError(
-            f"shard_rows = {_shown(value)} is no number of points: give a whole number from 1 to "
-            f"{LONGEST_AXIS}"
+            f"shard_rows = {_format_value(value)} is no number of points: give a whole number from "
+            f"1 to {LONGEST_AXIS}"
         )
     return number
 

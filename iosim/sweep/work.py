@@ -28,7 +28,7 @@ from iosim.counting.numbers import peak_many
 from iosim.counts import Key
 from iosim.sweep.caches import EXPLICIT, moved
 from iosim.sweep.engines import count_columns
-from iosim.sweep.grid import Block, Shard, Sweep, asked
+from iosim.sweep.grid import Block, Shard, Sweep, point_tiles
 from iosim.sweep.need import pyarrow
 from iosim.sweep.task import hashes, head_text
 from iosim.tiling.rules import choose_many
@@ -148,7 +148,7 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
     total = load + store
     gap = np.zeros(len(M))
     gap[rows] = total / bound_words[rows]
-    tiles = list(asked(sweep, block, columns, len(M)))
+    tiles = list(point_tiles(sweep, block, columns, len(M)))
     head = head_text(block.hash, block.engine, block.policy, sweep.version, sweep.revision)
     points = zip(*(v.tolist() for v in sizes.values()), M.tolist(), tiles, strict=True)
     given: dict[str, Any] = {

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from iosim.counting import numbers
 from iosim.counts import Counts
+from iosim.display import Displayed
 from iosim.errors import CapacityError, InputError, closest
 from iosim.problem import LARGEST_SIZE, Mask, check_size
+from iosim.program.block_masks import refuse
 from iosim.program.ir import Program
-from iosim.program.marks import refuse
 from iosim.program.space import fixed_spans
 from iosim.program.walk import bind
-from iosim.shown import Displayed
 from iosim.tiling.boxes import NEVER
 from iosim.tiling.candidates import Candidates, candidates_of
 from iosim.tiling.plan import Plan, always_valid, plans

@@ -34,9 +34,9 @@ class Best:
     def may_improve(self, boxes: Boxes, bound: Any) -> Bools:
         """Whether boxes may hold something cheaper, or as cheap at earlier positions."""
         at, low, _ = boxes
-        return self._before(at, bound, low)
+        return self._is_better(at, bound, low)
 
-    def _before(self, at: Ints, words: Any, position: Where) -> Bools:
+    def _is_better(self, at: Ints, words: Any, position: Where) -> Bools:
         best = self.words[at]
         earlier, same = np.asarray(words < best, bool), words == best
         for name, here in self.position.items():
@@ -57,7 +57,7 @@ class Best:
         for name, mine in position.items():
             first[name] = np.minimum.reduceat(np.where(same, mine, np.iinfo(np.int64).max), starts)
             same = same & (mine == first[name][runs])
-        better = self._before(points, least, first)
+        better = self._is_better(points, least, first)
         self.words[points[better]] = least[better]
         for name, mine in first.items():
             self.position[name][points[better]] = mine[better]

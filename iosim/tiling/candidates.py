@@ -163,6 +163,10 @@ def candidates_of(program: Program, param: Param, extent: Ints, lattice: str) ->
     bounds = {name for s in spans(program) for end in s.bounds for name, _ in end.sizes}
     # Equal trips make equal tilings only over a whole axis, and where no span names the tile.
     named = named_tiles(program)
-    if hold or param.name in bounds or not all(x.span.whole and x.tile not in named for x in loops):
+    if (
+        hold
+        or param.name in bounds
+        or not all(x.span.is_entire_axis and x.tile not in named for x in loops)
+    ):
         return EveryValue(extent, param.least)
     return DistinctTrips(extent)

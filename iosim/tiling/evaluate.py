@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from iosim.counting.arrays import Iterations, OnArrays, Room, rooms
-from iosim.counting.below import whole
+from iosim.counting.below import floor_to_integers
 from iosim.counting.closed import highest
 from iosim.counting.poly import Atom, Clip, Monomial, Poly
 from iosim.counting.ramps import real
@@ -232,7 +232,7 @@ class RealBound:
             most: words, for each box.
         """
         cap = most * (1 + ROUNDING)
-        parts = [self._at_ends(at, low, high, ends, cap) for ends in self._ends(low, high)]
+        parts = [self._at_ends(at, low, high, ends, cap) for ends in self._corners(low, high)]
         words, _, first, last = (
             functools.reduce(choose, values)
             for choose, values in zip(
@@ -241,14 +241,14 @@ class RealBound:
                 strict=True,
             )
         )
-        return whole(words * (1 - ROUNDING), self.points.dtype), first, last
+        return floor_to_integers(words * (1 - ROUNDING), self.points.dtype), first, last
 
     def best_tile(self, at: Ints, low: Where, high: Where) -> tuple[Any, Any]:
         """The bound at the lower ends of the stationary parts, and the x where it is least."""
-        words, x, _, _ = self._at_ends(at, low, high, next(iter(self._ends(low, high))), np.inf)
+        words, x, _, _ = self._at_ends(at, low, high, next(iter(self._corners(low, high))), np.inf)
         return words, x
 
-    def _ends(self, low: Where, high: Where) -> Any:
+    def _corners(self, low: Where, high: Where) -> Any:
         for corner in itertools.product(*((low[W], high[W]) for W in self.holds)):
             yield {_end(W): value for W, value in zip(self.holds, corner, strict=True)}
 
@@ -311,7 +311,7 @@ def above_line(words: Any, first: Any, last: Any) -> Any:
     """
     line = np.minimum(real(first), real(last))
     line = np.maximum(line - np.abs(line) * ROUNDING, 0)
-    return np.maximum(words, whole(line, np.asarray(words).dtype))
+    return np.maximum(words, floor_to_integers(line, np.asarray(words).dtype))
 
 
 class PointwisePoly:

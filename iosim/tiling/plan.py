@@ -28,7 +28,7 @@ from iosim.counting.signs import falls_with, rises_with
 from iosim.program.index import Affine, Span
 from iosim.program.ir import Param, Program
 from iosim.program.space import fixed_spans, leasts
-from iosim.tiling.ends import Ends, ends
+from iosim.tiling.endpoint_bounds import Ends, find_bounds
 from iosim.tiling.lines import OccupancyLine, lines
 from iosim.tiling.regroup import regrouped
 from iosim.tiling.relax import Relaxation, relaxation
@@ -161,7 +161,7 @@ def _plan(
         falls=frozenset(k for k in searched if falls[k]),
         lines=linear,
         relaxed={k: relaxation(total, linear[k] or (), k, searched, axis_of) for k in solvable},
-        ends=ends(total, [k for k in holds if not falls[k]], axis_of, solvable),
+        ends=find_bounds(total, [k for k in holds if not falls[k]], axis_of, solvable),
         steps=_steps(total, searched),
     )
 

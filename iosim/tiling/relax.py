@@ -87,7 +87,7 @@ def relaxation(
         return None
     (tile,) = tiles
     polys = [total, *(poly for line in lines for poly in (line.base, line.slope))]
-    if not all(_known(atom) for poly in polys for atom in poly.atoms()):
+    if not all(_is_plain(atom) for poly in polys for atom in poly.atoms()):
         return None
     outer = _split(total, solved, searched)
     inner = outer and _split(outer[1], tile, searched)
@@ -150,7 +150,7 @@ def _plain(poly: Poly, axis_of: Mapping[str, str]) -> bool:
     )
 
 
-def _known(atom: Atom) -> bool:
+def _is_plain(atom: Atom) -> bool:
     """Whether an atom is no sum over tiles, and follows no tile."""
     counted = isinstance(atom, (Trips, Clip)) and isinstance(atom.length, Affine)
     return isinstance(atom, str) or counted

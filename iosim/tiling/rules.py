@@ -17,8 +17,8 @@ from iosim.algorithms import Algorithm, all_algorithms
 from iosim.counting.numbers import peak
 from iosim.errors import CapacityError, InputError
 from iosim.problem import Family
+from iosim.program.block_masks import masks as masks_of
 from iosim.program.ir import Program
-from iosim.program.marks import masks as masks_of
 from iosim.program.walk import Instance, bind
 from iosim.tiling import optimal_tiles, optimal_tiles_many
 from iosim.tiling.gpu import gpu_tiles

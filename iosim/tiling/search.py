@@ -34,8 +34,8 @@ from iosim.tiling.boxes import (
 )
 from iosim.tiling.candidates import Candidates, Ints
 from iosim.tiling.evaluate import Peak, Points, Reach, RealBound, above_line
-from iosim.tiling.held import HoldBound, HoldReach, filled_holds
 from iosim.tiling.plan import Plan
+from iosim.tiling.stationary_bounds import HoldBound, HoldReach, filled_holds
 
 # Boxes are cut into this many parts: where there are few, larger array operations pay.
 _PARTS_OF_FEW, _PARTS, _FEW = 64, 3, 64
@@ -119,7 +119,7 @@ class Search:
                 self._dive(start, best)
         boxes = self._everything(self.boxed)
         if self.ends is not None:
-            boxes = self._apart(boxes, self.ends.hold)
+            boxes = self._split_last(boxes, self.ends.hold)
         if self.relaxed is None:
             boxes = self._cut(boxes)  # of the whole box other bounds say little
         while len(boxes[0]):
@@ -147,7 +147,7 @@ class Search:
             low[name] = high[name] = high[name] if held else low[name]
         return every, low, high
 
-    def _apart(self, boxes: Boxes, hold: str) -> Boxes:
+    def _split_last(self, boxes: Boxes, hold: str) -> Boxes:
         """Cut the last position of a stationary part off."""
         _, low, high = boxes
         parts = np.minimum(high[hold] - low[hold] + 1, 2)

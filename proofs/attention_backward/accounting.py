@@ -29,7 +29,7 @@ class Drawn:
         return f"{len(self.pairs)} pairs, d = {self.d}, d_v = {self.d_v}, M = {self.M}"
 
 
-def drawn(seed: int, count: int) -> Iterator[Drawn]:
+def draw_pairs(seed: int, count: int) -> Iterator[Drawn]:
     """Dense heads, grouped heads, masks and random sets of pairs."""
     rng = random.Random(seed)
     for _ in range(count):
@@ -143,7 +143,7 @@ def _theorem_5(segment: executions.Segment, d: int, again: bool, at: str) -> Non
 
 def _check(seed: int, count: int, drop: float) -> str:
     seen = free = 0
-    for case in drawn(seed, count):
+    for case in draw_pairs(seed, count):
         log, d, d_v, pairs = log_of(case, drop), case.d, case.d_v, len(case.pairs)
         cost = sum(what in ("load", "store") for what, _, _ in log)
         S = case.rng.choice([case.rng.randint(1, 4), case.rng.randint(1, 3 * case.M)])

@@ -149,7 +149,7 @@ def _case(case: accounting.Drawn, S: int, at: str) -> int:
 def accounting_meetings() -> str:
     """Executions that make each sum once; masks and shared heads among them."""
     crossing = pairs = 0
-    for drawn in accounting.drawn(3, constants.EXECUTIONS):
+    for drawn in accounting.draw_pairs(3, constants.EXECUTIONS):
         case = replace(drawn, d_v=drawn.d)
         S = case.rng.choice([case.rng.randint(1, 4), case.rng.randint(1, 3 * case.M)])
         crossing += _case(case, S, f"{case}, S = {S}")

@@ -15,7 +15,7 @@ from ..constant_tight.executions import Head, order_of
 from . import constants
 
 
-def drawn(seed: int, count: int) -> Iterator[Drawn]:
+def draw_pairs(seed: int, count: int) -> Iterator[Drawn]:
     """Random sets of pairs: masks, keys of their own, shared heads of K and V; d and d_v."""
     rng = random.Random(seed)
     for _ in range(count):
@@ -44,7 +44,7 @@ def drawn(seed: int, count: int) -> Iterator[Drawn]:
 
 
 def _scope(kind: str, seed: int) -> str:
-    seen, free = check(drawn(seed, constants.EXECUTIONS), kind)
+    seen, free = check(draw_pairs(seed, constants.EXECUTIONS), kind)
     return (
         f"{constants.EXECUTIONS} random sets of pairs, {seen} segments, {free} free starts, "
         f"seed {seed}"

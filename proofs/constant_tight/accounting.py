@@ -31,7 +31,7 @@ def cutting() -> str:
     return "every M, S ≤ 8 and K < 60"
 
 
-def drawn(seed: int, count: int) -> Iterator[Drawn]:
+def draw_executions(seed: int, count: int) -> Iterator[Drawn]:
     """Random executions of dense heads."""
     rng = random.Random(seed)
     for _ in range(count):
@@ -135,7 +135,7 @@ def check(cases: Iterable[Drawn], kind: str) -> tuple[int, int]:
 
 
 def _accounting(seed: int, count: int, kind: str) -> tuple[int, int]:
-    return check(drawn(seed, count), kind)
+    return check(draw_executions(seed, count), kind)
 
 
 def _scope(count: int, seen: int, free: int, seed: int) -> str:
@@ -172,7 +172,9 @@ def accounting_recompute() -> str:
 def trees() -> str:
     """Sums by random trees, results in words of their own or over operands."""
     filled = (filled_memory(M) for M in range(3, 9))
-    seen, free = check(itertools.chain(filled, drawn(6, constants.TREE_EXECUTIONS)), "trees")
+    seen, free = check(
+        itertools.chain(filled, draw_executions(6, constants.TREE_EXECUTIONS)), "trees"
+    )
     return _scope(constants.TREE_EXECUTIONS, seen, free, 6)
 
 
@@ -226,14 +228,17 @@ def two_runs() -> str:
             for tail in range(ticks_of[-1], ticks)
         ]
 
-    def apart(count: int, ticks: int) -> Any:
+    def disjoint_lives(count: int, ticks: int) -> Any:
         for chosen in itertools.combinations(lives(ticks), count):
             if disjoint(chosen):
                 yield chosen
 
-    plain = ((8, chosen, ()) for count in (1, 2, 3) for chosen in apart(count, 8))
+    plain = ((8, chosen, ()) for count in (1, 2, 3) for chosen in disjoint_lives(count, 8))
     mixed = (
-        (6, chosen, (one,)) for count in (0, 1, 2) for chosen in apart(count, 6) for one in lives(6)
+        (6, chosen, (one,))
+        for count in (0, 1, 2)
+        for chosen in disjoint_lives(count, 6)
+        for one in lives(6)
     )
     for ticks, unspilled, spilled in itertools.chain(plain, mixed):
         chosen = [(run, False) for run in unspilled] + [(run, True) for run in spilled]

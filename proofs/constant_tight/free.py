@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 
-from iosim.bounds.unified import second
+from iosim.bounds.unified import pv_products
 from iosim.checks.proof import identity, require, step, unsat
 
 from . import constants, executions, free_executions
@@ -40,7 +40,7 @@ def check_free(seed: int, count: int) -> tuple[int, int, int]:
             P = (a + C) ** 0.5
             most = constants.SECOND * min(d * P * P, (o * v) ** 0.5 * P)
             require(F <= most + 1e-9, f"{at}: {F} products of {most}")
-            cap = float(second.second_cap(float(M + S), d, d))
+            cap = float(pv_products.second_cap(float(M + S), d, d))
             require(F <= constants.SECOND * cap + 1e-9, f"{at}: {F} products, cap {cap}")
         require(sum(len(one.second) for one in parts) >= H * N * N * d, f"{at}: too few products")
         again += sum(what == "E" for what, _, _ in log) - H * N * N * d
@@ -109,7 +109,7 @@ def second_shapes() -> str:
         p = P * rng.choice([0.0, 1.0, 0.5], n)
         f = np.maximum(T - P * P + p * p - 2 * d * p, 0) / 2
         F = P * np.minimum(e * P, f)
-        ratio = float(F.max() / second.second_cap(T, d, e))
+        ratio = float(F.max() / pv_products.second_cap(T, d, e))
         require(ratio <= 1 + 1e-12, f"T = {T}, d = {d}, d_v = {e}: {ratio} of the cap")
         least = min(least, ratio)
     require(least > 0.99, f"the shapes tried reach only {least} of the cap")

@@ -73,9 +73,9 @@ class _Free:
             one.slow = True
         if one.slow:
             self.away.append(_Sum(one.key, dict(one.made), slow=True))
-        self.gone(one)
+        self.drop(one)
 
-    def gone(self, one: _Sum) -> None:
+    def drop(self, one: _Sum) -> None:
         self.fast.remove(one)
         self.log.append(("gone", one.key, -1))
         self.moves.append(("Free", one.value))
@@ -99,7 +99,7 @@ class _Free:
 
     def product(self, kind: str, i: int, j: int, c: int, pinned: list[_Sum]) -> _Sum:
         """Execute a product; its term goes to a partial sum that lacks it, or to a new one."""
-        score = [self.whole(("s", i, j), self.d, pinned)] if kind == "F" else []
+        score = [self.finish_sum(("s", i, j), self.d, pinned)] if kind == "F" else []
         key = ("s", i, j) if kind == "E" else ("o", i, c)
         term = c if kind == "E" else j
         words: list[Word] = [("q", i, c), ("k", j, c)] if kind == "E" else [("v", j, c)]
@@ -121,7 +121,7 @@ class _Free:
             self.parents[number] = tuple(score[0].made.values())
         return one
 
-    def whole(self, key: Word, of: int | None, pinned: list[_Sum]) -> _Sum:
+    def finish_sum(self, key: Word, of: int | None, pinned: list[_Sum]) -> _Sum:
         """The finished sum in fast memory: parts merged, loaded, and made where terms lack."""
         terms = set(range(self.d)) if of else {j for i, j in self.seen if i == key[1]}
         have = [s for s in self.fast if s.key == key]
@@ -156,7 +156,7 @@ class _Free:
     def merge(self, one: _Sum, part: _Sum) -> None:
         self.moves.append(("Add", one.key, part.value[1], one.value[1], one.value))
         one.made, one.slow = one.made | part.made, False
-        self.gone(part)
+        self.drop(part)
 
 
 @dataclass
@@ -198,12 +198,12 @@ def run_free(
         memory.product(kind, i, j, c, [])
     for i in sorted({i for i, _ in seen}):
         for c in range(d_v):
-            done = memory.whole(("o", i, c), None, [])
+            done = memory.finish_sum(("o", i, c), None, [])
             memory.useful |= set(done.made.values())
             if not done.slow:
                 memory.log.append(("store", done.key, 0))
                 memory.moves.append(("Write", done.value))
-            memory.gone(done)
+            memory.drop(done)
     for number in [n for n in memory.useful if n in memory.parents]:
         memory.useful |= set(memory.parents[number])
     useful = {at for at, number in memory.at.items() if number in memory.useful}

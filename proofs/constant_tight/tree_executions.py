@@ -101,7 +101,7 @@ class _Trees:
         self.log.append(("load", part.key, 0))
         self.moves.append(("Read", part.value))
 
-    def whole(self, key: Word) -> _Part:
+    def finish_sum(self, key: Word) -> _Part:
         """The finished sum, in fast memory."""
         while True:
             here, away = self.parts(key, self.fast), self.parts(key, self.away)
@@ -115,7 +115,7 @@ class _Trees:
     def product(self, kind: str, i: int, j: int, c: int) -> None:
         key = ("s", i, j) if kind == "E" else ("o", i, c)
         words: list[Word] = [("q", i, c), ("k", j, c)] if kind == "E" else [("v", j, c)]
-        pinned = [] if kind == "E" else [self.whole(("s", i, j))]
+        pinned = [] if kind == "E" else [self.finish_sum(("s", i, j))]
         self.fetch(words, pinned)
         away = self.parts(key, self.away)
         if away and self.rng.random() < 0.3:
@@ -168,7 +168,7 @@ def run_trees(order: list[Task], M: int, rng: random.Random) -> tuple[list[Entry
                     memory.drop(part)
     for i in sorted(terms):
         for c in range(d_v):
-            part = memory.whole(("o", i, c))
+            part = memory.finish_sum(("o", i, c))
             if len(part.made) != terms[i]:
                 raise ValueError(f"output entry {i}, {c} has {len(part.made)} terms of {terms[i]}")
             memory.leave(part)

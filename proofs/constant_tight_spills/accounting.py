@@ -14,7 +14,7 @@ from iosim.bounds.unified.boxes import Weights
 from iosim.checks.proof import require, step
 
 from ..constant_tight import executions
-from ..constant_tight.accounting import Drawn, drawn, filled_memory
+from ..constant_tight.accounting import Drawn, draw_executions, filled_memory
 from . import constants, cutting, shapes
 
 
@@ -70,7 +70,7 @@ def check(case: Drawn, kind: str) -> Seen:
     for t, part in enumerate(parts[:-1]):
         holds("full segments", (S if t else M + S) + 1 - constants.SHORT, part.events, at)
     weights = shapes.random_weights(rng)
-    low, high = weights.seconds
+    low, high = weights.pv_weights
     last = {}  # pair → the last segment in which it has a product
     for t, part in enumerate(parts):
         last.update(dict.fromkeys(part.pairs("E") | part.pairs("F"), t))
@@ -140,7 +140,7 @@ def check(case: Drawn, kind: str) -> Seen:
 
 def _sampled(kind: str, seed: int, count: int, on_purpose: Iterable[Drawn]) -> str:
     seen = Seen()
-    for case in itertools.chain(on_purpose, drawn(seed, count)):
+    for case in itertools.chain(on_purpose, draw_executions(seed, count)):
         seen.add(check(case, kind))
     kinds = seen.whole, seen.open, seen.spilled_whole
     require(min(kinds) > count // 20, f"only {kinds} whole, open and spilled whole pairs")

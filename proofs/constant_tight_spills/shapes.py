@@ -87,21 +87,21 @@ class Shape:
         return sqrt((self.old + self.new) * self.v)
 
     @property
-    def seconds(self) -> tuple[float, float]:
+    def pv_pairs(self) -> tuple[float, float]:
         """Pairs with second products: spilled, unspilled."""
         spilled = self.later[1] + self.later[2] + self.spilled_whole
         return spilled, self.older[1] + self.older[2] + self.inner + self.staying
 
     def N(self, weights: Weights) -> float:
         """√ of the sum of their squared weights."""
-        return sqrt(sum(z * w * w for z, w in zip(self.seconds, weights.seconds, strict=True)))
+        return sqrt(sum(z * w * w for z, w in zip(self.pv_pairs, weights.pv_weights, strict=True)))
 
     def charged(self, weights: Weights) -> float:
         """The most charged work that Lemmas 3 and 4 allow these sizes."""
         e, m, n, r = weights
         p, A = self.p, sqrt(self.A2)
         E = min(self.A2, self.g * (A + p) - constants.SHARP * p * A)
-        every = sum(z * w for z, w in zip(self.seconds, weights.seconds, strict=True))
+        every = sum(z * w for z, w in zip(self.pv_pairs, weights.pv_weights, strict=True))
         F = min(every, self.f * self.N(weights))
         starts = n * (self.begun + self.spilled_whole) - m * (self.Y + self.inner + self.staying)
         return e * E + F + starts + r * (sum(self.older) - self.Y - self.staying)
@@ -189,7 +189,7 @@ def fitting_prices(shape: Shape, weights: Weights, rng: random.Random) -> Prices
         h = shape.g - p
         tau = float(A * A > shape.g * (A + p) - p * A)
         gamma = A / h if A > 0 and h > 0 else gamma
-        every = sum(z * w for z, w in zip(shape.seconds, weights.seconds, strict=True))
+        every = sum(z * w for z, w in zip(shape.pv_pairs, weights.pv_weights, strict=True))
         sigma = float(every > f * N)
         kappa = N / f if f > 0 and N > 0 else kappa
     return random_prices(weights, (tau, gamma, sigma, kappa), rng)

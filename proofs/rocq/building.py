@@ -87,7 +87,7 @@ def separated(printed: str) -> list[str]:
     return answers
 
 
-def rests(theorems: set[str]) -> None:
+def require_checked(theorems: set[str]) -> None:
     """Require that the theorems are checked, and rest on what assumptions.txt says."""
     folder = built()
     found = assumptions(folder)
@@ -104,7 +104,7 @@ def rests(theorems: set[str]) -> None:
 )
 def coq_matrix_product() -> str:
     """product.v, product_classes.v; the statements over the natural numbers need no axiom."""
-    rests(
+    require_checked(
         {
             "product_words",
             "matrix_product_tight",
@@ -124,7 +124,7 @@ def coq_matrix_product() -> str:
 )
 def coq_attention_once() -> str:
     """once.v with segment_cap.v; Coq's axioms of the reals."""
-    rests(
+    require_checked(
         {
             "attention_pairs_widths",
             "attention_pairs",
@@ -145,7 +145,7 @@ def coq_attention_once() -> str:
 )
 def coq_attention_trees() -> str:
     """stays.v and trees.v with segment_cap.v; Coq's axioms of the reals."""
-    rests(
+    require_checked(
         {
             "trees_pairs_widths",
             "trees_pairs",
@@ -165,7 +165,7 @@ def coq_attention_trees() -> str:
 )
 def coq_attention_classes() -> str:
     """stays.v and recompute.v; Coq's axioms of the reals."""
-    rests({"every_class_widths", "every_class_pairs", "attention_every_class"})
+    require_checked({"every_class_widths", "every_class_pairs", "attention_every_class"})
     return "all H, N, d, d_v, M ≥ 2d(d + d_v), sets of pairs and schedules of classes.v, by Coq"
 
 
@@ -184,7 +184,7 @@ Definition {0}Over p w := @Over {0}word_eqType {0}product_eqType p w.
 """
 
 
-def drawn(rng: random.Random, case: schedules.Case) -> tuple[int, list[twin.Op]]:
+def draw_schedule(rng: random.Random, case: schedules.Case) -> tuple[int, list[twin.Op]]:
     """M and a schedule: the project's, one with results over operands, a broken or a random one."""
     way = rng.choice(("as it is", "over", "broken", "broken", "random", "random"))
     if way == "broken":
@@ -204,7 +204,7 @@ def agreement(folder: Path, cases: int, longest: int = 100) -> tuple[int, int]:
     base, claims, accepted, halted = schedules.short(longest), [], 0, 0
     for _ in range(cases):
         case = rng.choice(base)
-        M, ops = drawn(rng, case)
+        M, ops = draw_schedule(rng, case)
         done, runs = (f(ops, M, case.task) for f in (twin.computes, twin.runs))
         accepted, halted = accepted + bool(done), halted + (runs is None)
         said = f"{str(runs is not None).lower()} {str(done).lower()} {twin.cost(ops)}"

@@ -48,12 +48,12 @@ class Memory:
     def __post_init__(self) -> None:
         self.far |= {(w, None) for w in self.task.inputs}
 
-    def whole(self, word: twin.Word, values: Iterable[Value]) -> bool:
+    def is_complete(self, word: twin.Word, values: Iterable[Value]) -> bool:
         """Whether the word is among the values, as an input or with all terms."""
         need = self.task.terms.get(word, frozenset())
         return any(w == word and (T is None or need <= set(T)) for w, T in values)
 
-    def put(self, value: Value, over: Value | None) -> bool:
+    def place(self, value: Value, over: Value | None) -> bool:
         """Put a value over another one or in a free word, if there is one."""
         if over is not None:
             if over not in self.near:
@@ -68,23 +68,23 @@ class Memory:
         """Make the move; False, and nothing is changed, if it is not allowed."""
         name, *rest = move
         if name == "Read":
-            return rest[0] in self.far and self.put(rest[0], None)
+            return rest[0] in self.far and self.place(rest[0], None)
         if name == "Copy":
-            return rest[0] in self.near and self.put(*rest)
+            return rest[0] in self.near and self.place(*rest)
         if name == "Add":
             word, T, U, over = rest
             parts = self.kind.adds and (word, T) in self.near and (word, U) in self.near
-            return parts and not set(T) & set(U) and self.put((word, T + U), over)
+            return parts and not set(T) & set(U) and self.place((word, T + U), over)
         if name == "Mul":
             p, T, over = rest
             if p not in self.task.operands or p in T or (p in self.past and not self.kind.again):
                 return False
             left, right, total = self.task.operands[p]
-            if not (self.whole(left, self.near) and self.whole(right, self.near)):
+            if not (self.is_complete(left, self.near) and self.is_complete(right, self.near)):
                 return False
             if T and (total, T) not in self.near:
                 return False
-            if not self.put((total, (p, *T)), over):
+            if not self.place((total, (p, *T)), over):
                 return False
             self.past.add(p)
             return True
@@ -106,7 +106,7 @@ def runs(kind: Class, moves: Iterable[Move], M: int, task: twin.Task) -> Memory 
 def attains(kind: Class, moves: Iterable[Move], M: int, task: twin.Task) -> bool:
     """Whether the schedule is allowed in M words, and leaves all outputs in slow memory."""
     m = runs(kind, moves, M, task)
-    return m is not None and all(m.whole(w, m.far) for w in task.outputs)
+    return m is not None and all(m.is_complete(w, m.far) for w in task.outputs)
 
 
 def traffic(moves: Iterable[Move]) -> int:

@@ -54,7 +54,7 @@ class Case:
         return twin.computes(self.ops, self.M, self.task)
 
 
-def seen(problem: Any) -> list[tuple[int, int]]:
+def list_pairs(problem: Any) -> list[tuple[int, int]]:
     """The pairs of a row and a key of one head, one by one; not by the problem's own formulas."""
     left, right = problem.window or (None, None)
     right = 0 if problem.causal else right
@@ -75,13 +75,13 @@ def task_of(problem: Any) -> twin.Task:
     pairs = [
         (h * problem.N + i, h // share * problem.keys + j)
         for h in range(problem.heads)
-        for i, j in seen(problem)
+        for i, j in list_pairs(problem)
     ]
     require(len(pairs) == problem.pairs, f"{problem}: {len(pairs)} pairs, not {problem.pairs}")
     return twin.attention(pairs, problem.d, problem.d_v)
 
 
-def counted(name: str, problem: Any, instance: Any) -> int:
+def count_words(name: str, problem: Any, instance: Any) -> int:
     """The words that iosim counts of the tensors that the model has.
 
     Without scores that a mask hides, which a tile that it cuts moves too, and without the zeros
@@ -91,7 +91,7 @@ def counted(name: str, problem: Any, instance: Any) -> int:
     for t in iosim.transfers(instance):
         if t.tensor in ("S", "P"):
             (a, b), (c, d) = t.ranges[-2:]
-            words += sum(a <= i < b and c <= j < d for i, j in seen(problem))
+            words += sum(a <= i < b and c <= j < d for i, j in list_pairs(problem))
         elif t.tensor in translated.LETTERS:
             words += t.words
     zeros = problem.heads * problem.N * (problem.d_v or problem.d) if name == "flash1" else 0
@@ -120,7 +120,7 @@ def cases() -> tuple[Case, ...]:
                     tiles["B_s"] = problem.keys
                 instance = iosim.bind(program, problem.sizes, tiles)
                 ops = tuple(translated.schedule(instance, task))
-                found.append(Case(a.name, task, M, ops, counted(a.name, problem, instance)))
+                found.append(Case(a.name, task, M, ops, count_words(a.name, problem, instance)))
     return tuple(found)
 
 
@@ -178,7 +178,7 @@ def broken(rng: random.Random, case: Case, way: str = "") -> tuple[int, list[twi
         ops.insert(at, ops[at])
     elif way == "late" and (used := [k for k in places["Do"] if ops[k][1][0] == "F"]):
         return late(rng, case, rng.choice(used))
-    elif way == "lost" and (later := again(ops, made)):
+    elif way == "lost" and (later := repeated_products(ops, made)):
         at, word = rng.choice(later)
         ops.insert(at, ("Drop", word))
     else:  # "left out", and where no sum is an operand or none has two products
@@ -186,7 +186,7 @@ def broken(rng: random.Random, case: Case, way: str = "") -> tuple[int, list[twi
     return case.M, ops
 
 
-def again(ops: Sequence[twin.Op], made: Any) -> list[tuple[int, twin.Word]]:
+def repeated_products(ops: Sequence[twin.Op], made: Any) -> list[tuple[int, twin.Word]]:
     """Products that an accumulator has after its first, by position: it can be dropped before."""
     sums = [(k, made[x][2]) for k, (name, x) in enumerate(ops) if name == "Do"]
     return [(k, w) for n, (k, w) in enumerate(sums) if any(v == w for _, v in sums[:n])]

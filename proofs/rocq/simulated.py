@@ -51,7 +51,7 @@ def _named(x: object) -> object:
 
 
 @functools.cache
-def drawn(count: int = EXECUTIONS) -> tuple[Run, ...]:
+def draw_executions(count: int = EXECUTIONS) -> tuple[Run, ...]:
     """Random executions, of both simulators in turn."""
     rng = random.Random(SEED)
     found = []
@@ -78,7 +78,7 @@ def drawn(count: int = EXECUTIONS) -> tuple[Run, ...]:
 def simulations_accepted() -> str:
     """In the class that they are of, in M words, at the words that the simulator counts."""
     smaller = 0
-    for run in drawn():
+    for run in draw_executions():
         what = f"{run.kind.name} at N={run.N} d={run.d} heads={run.H} M={run.M}"
         require(run.attains(run.kind), f"an execution of {what} is not accepted")
         require(classes.traffic(run.moves) == run.words, f"{what}: not {run.words} words")
@@ -151,7 +151,7 @@ def simulations_broken() -> str:
     """Seven ways to break an execution."""
     rng = random.Random(SEED)
     for _ in range(BREAKS):
-        run = rng.choice(drawn())
+        run = rng.choice(draw_executions())
         M, moves = broken(rng, run)
         accepted = classes.attains(run.kind, moves, M, run.task)
         require(not accepted, f"a broken execution of {run.kind.name} is accepted")
@@ -217,7 +217,7 @@ def wandering(rng: random.Random, run: Run, kind: classes.Class) -> list[classes
 def classes_agree() -> str:
     """Simulated executions, broken ones and random ones, each in a class drawn at random."""
     rng = random.Random(SEED)
-    short = [run for run in drawn() if len(run.moves) < 120]
+    short = [run for run in draw_executions() if len(run.moves) < 120]
     claims, accepted, halted = [], 0, 0
     for _ in range(CASES):
         run = rng.choice(short)

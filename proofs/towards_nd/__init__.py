@@ -2,33 +2,33 @@
 
 from . import (
     accounting,
-    again,
     chain,
     constants,
     either,
+    full_memory,
     game,
     left_over,
     moments,
     numbers,
+    reloaded_queries,
     schedules,
     stays,
-    whole,
 )
 
 __all__ = [
     "PARTS",
     "accounting",
-    "again",
     "chain",
     "constants",
     "either",
+    "full_memory",
     "game",
     "left_over",
     "moments",
     "numbers",
+    "reloaded_queries",
     "schedules",
     "stays",
-    "whole",
 ]
 
 PARTS = (
@@ -41,6 +41,6 @@ PARTS = (
     moments,
     left_over,
     chain,
-    again,
-    whole,
+    reloaded_queries,
+    full_memory,
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from iosim.checks.proof import require, step
 
-from ..attention_options.pairs import drawn
+from ..attention_options.pairs import draw_pairs
 from ..constant_tight.accounting import Drawn
 from ..constant_tight.executions import Entry, order_of, random_order, sizes
 from . import constants
@@ -182,7 +182,7 @@ def _check(
 ) -> int:
     rng = random.Random(seed)
     sources = (
-        drawn(seed, constants.EXECUTIONS),
+        draw_pairs(seed, constants.EXECUTIONS),
         large_memory(seed, constants.EXECUTIONS),
         pair_by_pair(seed, constants.EXECUTIONS),
     )
@@ -273,7 +273,7 @@ def heads_apart() -> str:
     how="sampled",
     says="Lemma 2: cut by columns there are as many cuts as parts by rows; rows pay for two parts",
 )
-def second() -> str:
+def check_second_cut() -> str:
     """Cut by rows; then by one column fewer than the fewest of a part."""
     seen = rows = 0
 

@@ -116,7 +116,7 @@ class Rows:
         loads = run.moved(["load"])
         self.loads = sum(n for word, n in loads.items() if word[0] in "kv")
 
-    def met(self, i: int) -> int:
+    def least_columns(self, i: int) -> int:
         """How many columns a row meets whole at least, in a stay of one of its words."""
         return self.pairs[i] - constants.ENDS * (self.A - 1) - self.S
 
@@ -125,7 +125,7 @@ class Rows:
         first, last = self.single[word]
         row = [steps for (i, _), steps in self.run.made.items() if i == word[1]]
         whole = sum(all(first <= at <= last for at in steps) for steps in row)
-        least = self.met(int(word[1]))
+        least = self.least_columns(int(word[1]))
         require(whole >= least, f"{self.says}: {word} meets {whole} columns whole, not {least}")
 
     def all_fit(self) -> None:
@@ -172,7 +172,7 @@ def theorem_8(rows: Rows) -> Fraction:
     """All that it counts; returns the loads of column words beyond it, -1 where it says nothing."""
     colours = coloured(rows.single)
     require(len(colours) <= rows.held, f"{rows.says}: {len(colours)} colours, M + 1 = {rows.held}")
-    worth = {w: max(0, rows.G * rows.met(int(w[1])) - rows.held) for w in rows.single}
+    worth = {w: max(0, rows.G * rows.least_columns(int(w[1])) - rows.held) for w in rows.single}
     best = max(colours, key=lambda words: sum(worth[w] for w in words), default=[])
     chain = [w for w in best if worth[w]]
     for word in chain:
@@ -188,7 +188,7 @@ def theorem_8(rows: Rows) -> Fraction:
     return rows.loads - Fraction(low) if chain else Fraction(-1)
 
 
-def counted(seed: int, trees: bool, masked: bool = False) -> str:
+def check_execution(seed: int, trees: bool, masked: bool = False) -> str:
     """Each execution with S = 0, S = A/2 and a larger S."""
     rng, said, stay, nearest = random.Random(seed), 0, 0, inf
     count = constants.EXECUTIONS // 2
@@ -211,19 +211,19 @@ def counted(seed: int, trees: bool, masked: bool = False) -> str:
 @step("chain-once", how="sampled", says="Theorem 7 and all that is counted for it, class once")
 def chain_once() -> str:
     """With row sums and without; blocks of rows or columns, or any order."""
-    return counted(51, False)
+    return check_execution(51, False)
 
 
 @step("chain-trees", how="sampled", says="the same with sums by random trees")
 def chain_trees() -> str:
     """A sum is there if any word of it is."""
-    return counted(52, True)
+    return check_execution(52, True)
 
 
 @step("chain-masks", how="sampled", says="Theorem 8 and all that is counted for it, class once")
 def chain_masks() -> str:
     """Each row has some columns that follow each other."""
-    return counted(55, False, masked=True)
+    return check_execution(55, False, masked=True)
 
 
 def in_game(R: int, C: int, held: int, E: int) -> int:

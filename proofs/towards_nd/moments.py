@@ -162,7 +162,7 @@ def fewest(run: Counted, word: Item, stays: int, useful: int) -> int:
     return stays + constants.MORE_MOVES * (word[0] == "o" and useful > 1)
 
 
-def counted(seed: int, trees: bool) -> str:
+def check_execution(seed: int, trees: bool) -> str:
     """The moment at which rows have most, and some others, with parts of some sizes allowed."""
     rng, checked, count, nearest = random.Random(seed), 0, 0, 10.0**9
     for says, M, run in executions(seed, constants.EXECUTIONS, trees):
@@ -196,13 +196,13 @@ def counted(seed: int, trees: bool) -> str:
 )
 def moments_once() -> str:
     """With row sums and without."""
-    return counted(41, False)
+    return check_execution(41, False)
 
 
 @step("moments-trees", how="sampled", says="the same with sums by random trees")
 def moments_trees() -> str:
     """A sum is there if any word of it is."""
-    return counted(42, True)
+    return check_execution(42, True)
 
 
 def one_stay(run: Counted, M: int, B: int, says: str) -> tuple[int, int]:

@@ -82,7 +82,7 @@ def recorded_trees(order: list[Task], M: int, rng: random.Random) -> list[Entry]
             for part in memory.parts(("s", i, j), memory.fast):
                 memory.drop(part)
     for i, c in itertools.product(sorted(terms), range(d_v)):
-        memory.leave(memory.whole(("o", i, c)))
+        memory.leave(memory.finish_sum(("o", i, c)))
     return memory.log
 
 
@@ -250,7 +250,7 @@ def by_blocks(N: int, K: int, d: int, d_v: int, rng: random.Random) -> list[Task
     return order
 
 
-def counted(seed: int, trees: bool) -> str:
+def check_execution(seed: int, trees: bool) -> str:
     """Stays, loads and stores of each word, pairs met in part, claims and leavings."""
     said = count = again = 0
     for says, M, run in executions(seed, 2 * constants.EXECUTIONS, trees):
@@ -276,13 +276,13 @@ def counted(seed: int, trees: bool) -> str:
 )
 def stays_once() -> str:
     """Scores and entries of O with one accumulator each."""
-    return counted(31, False)
+    return check_execution(31, False)
 
 
 @step("stays-trees", how="sampled", says="the same with sums by random trees")
 def stays_trees() -> str:
     """A sum is there if any word of it is."""
-    return counted(34, True)
+    return check_execution(34, True)
 
 
 def at_least(R: int, C: int, held: int) -> Fraction:

@@ -11,7 +11,7 @@ from iosim.cli.commands import COMMANDS
 from iosim.cli.registry import run
 
 
-def told(*words: object) -> Any:
+def run_json(*words: object) -> Any:
     """The JSON of a command: ``told("count", "flash2", "--N", 64, …)``.
 
     In this process: a new one takes ten times as long to start as most commands to answer.

@@ -104,7 +104,7 @@ def words(counts: Any) -> dict[str, str]:
     return {f"{way} {tensor}": str(n) for (way, tensor), n in counts}
 
 
-def same(answer: dict[str, Any], ask: Callable[[Any], Any], instance: Any) -> None:
+def assert_same(answer: dict[str, Any], ask: Callable[[Any], Any], instance: Any) -> None:
     """An answer is what Python says of an instance, an error too."""
     try:
         python = ask(instance)
@@ -126,8 +126,8 @@ def agree(engine: Engine, case: Case) -> None:
         for answer in (counted, peak, walked):
             same_refusal(answer, error)
         return
-    same(counted, iosim.count, instance)
-    same(peak, iosim.peak, instance)
+    assert_same(counted, iosim.count, instance)
+    assert_same(peak, iosim.peak, instance)
     moved = [
         [t.direction, t.tensor, [list(r) for r in t.ranges], t.words] for t in transfers(instance)
     ]
@@ -223,8 +223,8 @@ def test_large_instances(engine: Engine, case: Any) -> None:
         return
     assume(not walks(instance))
     counted, peak = engine.ask(program, "count", "peak", sizes=sizes, tiles=tiles)
-    same(counted, iosim.count, instance)
-    same(peak, iosim.peak, instance)
+    assert_same(counted, iosim.count, instance)
+    assert_same(peak, iosim.peak, instance)
 
 
 def walks(instance: Any) -> bool:

@@ -25,8 +25,8 @@ from iosim.errors import CapacityError, InputError, ProgramError
 from iosim.lab.data.watch import MASKS
 from iosim.lab.programs import program_data
 from iosim.problem.family import Family
+from iosim.program.block_masks import masks
 from iosim.program.ir import Program
-from iosim.program.marks import masks
 from iosim.tiling import optimal_tiles, optimal_tiles_many, smallest_capacity
 
 FORMS: dict[str, dict[str, Any]] = {

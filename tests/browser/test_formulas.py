@@ -20,7 +20,7 @@ POINTS = 4000
 MASKED = draws(3000, 600)
 
 
-def told(problem: Attention, M: int) -> dict[str, int]:
+def formula_inputs(problem: Attention, M: int) -> dict[str, int]:
     """What the page puts into formulas, of a problem that is typed."""
     left, right = problem.window or (None, None)
     given = {
@@ -88,7 +88,13 @@ def test_bounds_with_options_are_python_s(tmp_path: Path) -> None:
     places = [own["bounds"][name][x] for name in covering for x in ("applies", "words")]
     ask = asker(tmp_path / "formulas.mjs", "src/engine/formulas.cli.ts")
     (found,) = ask(
-        [{"entries": own["entries"], "places": places, "points": [told(*x) for x in cases]}]
+        [
+            {
+                "entries": own["entries"],
+                "places": places,
+                "points": [formula_inputs(*x) for x in cases],
+            }
+        ]
     )
     words = {name: by_form(name, cases) for name in covering}
     seen = dict.fromkeys(("causal", "window", "sinks", "align", "N_k", "d_v", "kv_heads"), 0)
@@ -119,7 +125,7 @@ def test_bounds_are_python_s(tmp_path: Path) -> None:
     columns["M"] = np.where(near, np.maximum(1, bent), columns["M"])
     sizes = {name: columns[name] for name in ("N", "d", "heads")}
     points = [
-        told(Attention(*(int(v[k]) for v in sizes.values())), int(columns["M"][k]))
+        formula_inputs(Attention(*(int(v[k]) for v in sizes.values())), int(columns["M"][k]))
         for k in range(POINTS)
     ]
     names = list(own["bounds"])

@@ -32,7 +32,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
     return asker(tmp_path_factory.mktemp("hardware") / "cli.mjs", "src/views/hardware/cli.ts")
 
 
-def drawn(rng: np.random.Generator) -> tuple[Sweeps, int]:
+def draw_sweeps(rng: np.random.Generator) -> tuple[Sweeps, int]:
     """Some sweeps, and a number of pieces that they can be cut into."""
     pieces = int(rng.choice([1, 2, 4, 8, 16]))
     sweeps = Sweeps(
@@ -46,7 +46,7 @@ def drawn(rng: np.random.Generator) -> tuple[Sweeps, int]:
     return sweeps, pieces
 
 
-def told(sweeps: Sweeps) -> dict[str, int]:
+def to_dict(sweeps: Sweeps) -> dict[str, int]:
     return {name: getattr(sweeps, name) for name in Sweeps.__dataclass_fields__}
 
 
@@ -55,8 +55,10 @@ def told(sweeps: Sweeps) -> dict[str, int]:
 
 def test_times_and_places_of_random_sweeps_are_pythons(ask: Ask) -> None:
     rng = np.random.default_rng(1)
-    cases = [drawn(rng) for _ in range(1000)]
-    found = ask([{"ask": "when", "sweeps": told(s), "pieces": p, "pace": PACE} for s, p in cases])
+    cases = [draw_sweeps(rng) for _ in range(1000)]
+    found = ask(
+        [{"ask": "when", "sweeps": to_dict(s), "pieces": p, "pace": PACE} for s, p in cases]
+    )
     for (s, pieces), when in zip(cases, found, strict=True):
         assert when == s.when(pieces).tolist(), s
     # A program is where its times say that it is.
@@ -65,7 +67,7 @@ def test_times_and_places_of_random_sweeps_are_pythons(ask: Ask) -> None:
         [
             {
                 "ask": "at",
-                "sweeps": told(s),
+                "sweeps": to_dict(s),
                 "pieces": p,
                 "pace": PACE,
                 "item": s.items - 1,
@@ -99,14 +101,19 @@ def missed(when: np.ndarray, room: int, until: float) -> tuple[int, int]:
 def test_reads_of_random_sweeps_at_every_moment(ask: Ask) -> None:
     rng = np.random.default_rng(2)
     cases = [
-        (*drawn(rng), int(rng.integers(1, 9)), int(rng.integers(1, 17)), int(rng.integers(1, 7)))
+        (
+            *draw_sweeps(rng),
+            int(rng.integers(1, 9)),
+            int(rng.integers(1, 17)),
+            int(rng.integers(1, 7)),
+        )
         for _ in range(250)
     ]
     found = ask(
         [
             {
                 "ask": "play",
-                "sweeps": told(s),
+                "sweeps": to_dict(s),
                 "pieces": p,
                 "pace": PACE,
                 "rooms": [a, b],
@@ -243,7 +250,7 @@ def rows(record: dict[str, Any]) -> list[dict[str, Any]]:
     return read_csv(GPUS / record["machine"] / record["name"] / "table.csv")
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value of a record as the page says it: whole, with nothing cut."""
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -448,7 +455,7 @@ def test_every_table_is_the_records(open_view: Any) -> None:
         assert len(found["rows"]) == len(want) == record["rows"]
         for cells, row in zip(found["rows"], want, strict=True):
             for column, cell in zip(names, cells, strict=True):
-                assert same(cell, row[column]), (name, column, cell, row[column])
+                assert is_same(cell, row[column]), (name, column, cell, row[column])
         said = page.locator("[role=tabpanel]").inner_text()
         assert record["summary"] in said
         told = page.locator("[aria-label='Where the numbers come from']").inner_text()
@@ -456,10 +463,10 @@ def test_every_table_is_the_records(open_view: Any) -> None:
             assert record["provenance"][what] in told
 
 
-def same(cell: str, value: Any) -> bool:
+def is_same(cell: str, value: Any) -> bool:
     if isinstance(value, float) and not value.is_integer() and value == value:
         return float(cell) == value
-    return cell == shown(value) or (cell == "" and value in ("", None))
+    return cell == format_value(value) or (cell == "" and value in ("", None))
 
 
 def test_a_row_shows_its_tensors_and_its_place(open_view: Any) -> None:

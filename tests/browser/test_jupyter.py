@@ -170,7 +170,7 @@ def counters(page: Any) -> dict[str, int]:
     return {row[0].strip(): int(row[1].replace(",", "")) for row in cells}
 
 
-def counted(program: Any, problem: Any, tiles: dict[str, int]) -> dict[str, int]:
+def count_words(program: Any, problem: Any, tiles: dict[str, int]) -> dict[str, int]:
     """The same of `iosim.count`."""
     found = iosim.count(iosim.bind(program, problem.sizes, tiles))
     words = {
@@ -195,7 +195,7 @@ def test_watch_in_a_cell(run_cells: Callable[..., Any]) -> None:
     page.wait_for_timeout(500)
     view.get_by_role("button", name="Pause").first.click()
     program, problem = iosim.algorithm("flash2").program, iosim.Attention(64, 16)
-    words = counted(program, problem, {"B_r": 16, "B_c": 8})
+    words = count_words(program, problem, {"B_r": 16, "B_c": 8})
     assert 0 < counters(view)["all words"] < words["all words"]
     view.get_by_role("button", name="To the end").first.click()
     assert counters(view) == words
@@ -217,7 +217,7 @@ def test_python_is_asked_for_tiles(run_cells: Callable[..., Any]) -> None:
     for name, size in best.tiles.items():
         expect(view).to_contain_text(f"{name} = {size:,}")
     view.get_by_role("button", name="To the end").first.click()
-    assert counters(view) == counted(program, problem, dict(best.tiles))
+    assert counters(view) == count_words(program, problem, dict(best.tiles))
     assert any('"what":"tiles"' in text.replace(" ", "") for text in page.asked)
 
 

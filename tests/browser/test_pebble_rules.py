@@ -29,7 +29,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
     return asker(tmp_path_factory.mktemp("pebbles") / "cli.mjs", "src/views/pebbles/cli.ts")
 
 
-def asked(dag: Dag) -> dict[str, Any]:
+def graph_to_dict(dag: Dag) -> dict[str, Any]:
     """A graph as the page has it."""
     return {
         "vertices": [[v, list(ps)] for v, ps in dag.preds.items()],
@@ -51,9 +51,9 @@ def test_segments_of_optimal_games_are_iosims(graph: str, game: str, ask: Ask) -
         texts = [f"{m.kind} {m.vertex}" for m in moves]
         kept, *shown = ask(
             [
-                {"ask": "clean", "board": asked(dag), "moves": best["moves"], "over": True},
+                {"ask": "clean", "board": graph_to_dict(dag), "moves": best["moves"], "over": True},
                 *(
-                    {"ask": "segments", "board": asked(dag), "moves": texts, "s": s}
+                    {"ask": "segments", "board": graph_to_dict(dag), "moves": texts, "s": s}
                     for s in range(1, 2 * M + 1)
                 ),
             ]
@@ -163,7 +163,12 @@ def test_a_set_dominates_where_every_path_meets_it(ask: Ask) -> None:
         dag = random_dag(rng, 9, False)
         found, part = ({v for v in dag.vertices if rng.random() < x} for x in (0.4, 0.3))
         questions.append(
-            {"ask": "dominates", "board": asked(dag), "set": sorted(found), "part": sorted(part)}
+            {
+                "ask": "dominates",
+                "board": graph_to_dict(dag),
+                "set": sorted(found),
+                "part": sorted(part),
+            }
         )
         want.append(not any(misses(dag, v, found) for v in part))
     assert ask(questions) == want
@@ -204,11 +209,11 @@ def random_moves(rng: random.Random, game: Game, many: int) -> Iterator[tuple[st
                 continue
             for name in ("red", "blue", "computed", "terms", "loads", "stores", "moves"):
                 setattr(game, name, getattr(after, name))
-            yield text, said(game)
+            yield text, game_to_dict(game)
             break
 
 
-def said(game: Game) -> dict[str, Any]:
+def game_to_dict(game: Game) -> dict[str, Any]:
     return {
         "red": sorted(game.red),
         "blue": sorted(game.blue),
@@ -242,7 +247,7 @@ def test_the_page_plays_by_pythons_rules(block: int, ask: Ask) -> None:
         questions.append(
             {
                 "ask": "game",
-                "board": asked(dag),
+                "board": graph_to_dict(dag),
                 "moves": [text for text, _ in played],
                 "rules": {"M": M, "recompute": recompute, "partial": partial},
             }
@@ -286,7 +291,7 @@ def test_the_page_shows_all_legal_moves_and_no_others(ask: Ask) -> None:
         questions.append(
             {
                 "ask": "legal",
-                "board": asked(dag),
+                "board": graph_to_dict(dag),
                 "moves": moves,
                 "rules": {"M": game.M, "recompute": recompute, "partial": partial},
             }
@@ -330,7 +335,7 @@ def test_the_page_finds_the_solvers_optima(block: int, ask: Ask) -> None:
         questions.append(
             {
                 "ask": "search",
-                "board": asked(dag),
+                "board": graph_to_dict(dag),
                 "rules": {"M": M, "recompute": recompute, "partial": partial},
             }
         )
@@ -350,7 +355,7 @@ def test_with_room_for_all_vertices_a_game_moves_what_it_must(ask: Ask) -> None:
     """Inputs that something uses, and outputs; an input that nothing uses is not loaded."""
     rng = random.Random(6)
     dags = [random_dag(rng, 7, False) for _ in range(500)]
-    found = ask([{"ask": "compulsory", "board": asked(dag)} for dag in dags])
+    found = ask([{"ask": "compulsory", "board": graph_to_dict(dag)} for dag in dags])
     assert found == [optimum(dag, len(dag.vertices)).cost for dag in dags]
     assert sum(any(not dag.succs[v] for v in dag.inputs) for dag in dags) > 10
 
@@ -363,7 +368,7 @@ def test_the_page_solves_every_board_at_its_least_memory(graph: str, game: str, 
     if (graph, game) == ("diamond", "recompute"):
         rules["M"] = 4
         best = best_of(graph, game, 4)
-    (answer,) = ask([{"ask": "search", "board": asked(dag_of(row)), "rules": rules}])
+    (answer,) = ask([{"ask": "search", "board": graph_to_dict(dag_of(row)), "rules": rules}])
     assert answer["words"] == best["words"]
 
 
@@ -419,7 +424,7 @@ def test_hints_are_optimal_from_any_position(ask: Ask) -> None:
         questions.append(
             {
                 "ask": "search",
-                "board": asked(dag),
+                "board": graph_to_dict(dag),
                 "moves": moves,
                 "rules": {"M": M, "recompute": recompute, "partial": partial},
             }
@@ -443,8 +448,8 @@ def test_a_search_that_is_too_large_says_so(ask: Ask) -> None:
     small, large = grid(4, 4), grid(6, 6)
     (stopped, refused) = ask(
         [
-            {"ask": "search", "board": asked(small), "rules": rules, "limit": 2000},
-            {"ask": "search", "board": asked(large), "rules": rules},
+            {"ask": "search", "board": graph_to_dict(small), "rules": rules, "limit": 2000},
+            {"ask": "search", "board": graph_to_dict(large), "rules": rules},
         ]
     )
     assert stopped["stopped"] == "more than 2,000 positions"
@@ -530,7 +535,7 @@ def acyclic(names: list[str], edges: list[tuple[str, str]]) -> bool:
 
 def test_no_two_vertices_of_a_board_are_drawn_on_each_other(ask: Ask) -> None:
     rows = list(BOARDS.values())
-    shown = ask([{"ask": "layout", "board": asked(dag_of(r))} for r in rows])
+    shown = ask([{"ask": "layout", "board": graph_to_dict(dag_of(r))} for r in rows])
     for row, places in zip(rows, shown, strict=True):
         at = {v: (p["x"], p["y"]) for v, p in places}
         assert set(at) == set(row["vertices"])

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from commands import told
+from commands import run_json
 from screens import refuses, texts
 from speed import ARROW, ONWARD, answers_in
 
@@ -88,9 +88,9 @@ def test_numbers_are_those_of_the_commands(M: int, open_view: Open, sizes: list[
     assert at(page) == M
     seen = rows(page)
     floor = seen.popitem()
-    best = told("tightness", "--N", N, "--d", D, "--M", M)
+    best = run_json("tightness", "--N", N, "--d", D, "--M", M)
     for name, row in seen.items():
-        want = told("count", name, "--N", N, "--d", D, "--M", M)
+        want = run_json("count", name, "--N", N, "--d", D, "--M", M)
         assert row["words"] == want["total_words"], name
         assert row["tiles"] == want["tiles"], name
         assert row["peak"] == want["peak_words"], name
@@ -109,12 +109,12 @@ def test_a_class_has_its_own_bound(open_view: Open) -> None:
     page = open_view("slope")
     for klass in ("recompute", "trees"):
         page.locator(".slope").get_by_label("Bound of class").select_option(klass)
-        want = told("tightness", "--N", N, "--d", D, "--M", D * D, "--class", klass)
+        want = run_json("tightness", "--N", N, "--d", D, "--M", D * D, "--class", klass)
         name, row = rows(page).popitem()
         assert (name, row["words"]) == (want["lower_bound"], round(want["lower_bound_words"]))
     page.get_by_text("All bounds at M").click()
     text = page.locator(".slope-bounds").inner_text()
-    for row in told("bounds", "--N", N, "--d", D, "--M", D * D):
+    for row in run_json("bounds", "--N", N, "--d", D, "--M", D * D):
         # A bound of `stationary` is not one of all schedules of the view.
         if row["words"] is not None and row["class"] != ["stationary"]:
             assert f"{row['words']:,.0f}" in text, row["name"]
@@ -166,7 +166,8 @@ def test_the_cursor_is_dragged_and_the_winner_changes(open_view: Open, sizes: li
     assert abs(at(page) / 8192 - 1) < 0.1
     row = rows(page)["flash2"]
     assert (
-        row["words"] == told("count", "flash2", "--N", N, "--d", D, "--M", at(page))["total_words"]
+        row["words"]
+        == run_json("count", "flash2", "--N", N, "--d", D, "--M", at(page))["total_words"]
     )
 
 
@@ -216,7 +217,7 @@ def test_every_preset_and_its_marks(open_view: Open, data: dict[str, Any]) -> No
             assert at(page) == M
         seen = rows(page)
         best = min(row["words"] for row in seen.values() if row["words"] and row["peak"])
-        assert best == told("tightness", "--N", n, "--d", d, "--M", n * d)["best_words"]
+        assert best == run_json("tightness", "--N", n, "--d", d, "--M", n * d)["best_words"]
 
 
 BAD_M = [
@@ -234,7 +235,7 @@ def test_bad_sizes_are_said_beside_the_field(open_view: Open) -> None:
     refuses(page, [("M", text, says) for text, says in BAD_M], rows, ".slope")
 
 
-def whole(page: Any) -> None:
+def wait_for_sizes(page: Any) -> None:
     """Wait until every size of M is there."""
     page.locator(".slope [data-missing='0']").wait_for(timeout=60_000)
 
@@ -250,12 +251,12 @@ def test_sizes_of_ones_own_are_those_of_the_commands(
     N: int, d: int, heads: int, M: int, open_view: Open
 ) -> None:
     page = open_view("slope", hash=f"?N={N}&d={d}&heads={heads}&M={M}")
-    said = told("tightness", "--N", N, "--d", d, "--heads", heads, "--M", M)
+    said = run_json("tightness", "--N", N, "--d", d, "--heads", heads, "--M", M)
     seen = rows(page)
     for name, row in seen.items():
         if row["peak"] is None:
             continue
-        tiles = told("tiles", name, "--N", N, "--d", d, "--heads", heads, "--M", M)
+        tiles = run_json("tiles", name, "--N", N, "--d", d, "--heads", heads, "--M", M)
         assert row["tiles"] == tiles["tiles"]
         assert row["words"] == tiles["total_words"]
         assert row["peak"] == tiles["peak_words"]
@@ -263,7 +264,7 @@ def test_sizes_of_ones_own_are_those_of_the_commands(
     bound = best_lower_bound(Attention(N, d, heads), M)
     assert seen[bound.name]["words"] == round(bound.words)
     # The curves fill in, and the table at the cursor stays as it is.
-    whole(page)
+    wait_for_sizes(page)
     assert rows(page) == seen
     page.locator(".slope-bounds summary").click()
     listed = {cells[0]: cells[2] for cells in texts(page.locator(".slope-bounds tbody tr"))}
@@ -324,7 +325,7 @@ def test_the_cursor_is_answered_while_curves_fill_in(open_view: Open) -> None:
     took = answers_in(page.locator(".slope .size input[type=range]").first, ONWARD)
     print(f"slope: N is answered in {took:.0f} ms")
     assert took < 100
-    whole(page)
+    wait_for_sizes(page)
 
 
 def test_a_broken_link_opens_what_there_is(open_view: Open) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from commands import told
+from commands import run_json
 from engine import asker
 from screens import texts
 from sizes import draws
@@ -135,12 +135,12 @@ def test_numbers_under_a_mask_are_those_of_the_commands(
         "slope", hash="?" + "&".join(f"{k}={v}" for k, v in sizes.items()) + "&" + link
     )
     words = [w for k, v in sizes.items() for w in (f"--{k.replace('_', '-')}", v)]
-    said = told("tightness", *words, *options)
+    said = run_json("tightness", *words, *options)
     rows = table(page)
     floor = list(rows)[-1]
     for name, row in rows.items():
         if row["peak"]:
-            want = told("count", name, *words, *options)
+            want = run_json("count", name, *words, *options)
             assert row["words"] == want["total_words"], name
             assert row["tiles"] == want["tiles"], name
             assert number(row["peak"]) == want["peak_words"], name
@@ -151,7 +151,7 @@ def test_numbers_under_a_mask_are_those_of_the_commands(
     assert rows[floor]["words"] == round(said["lower_bound_words"])
     page.locator(".slope-bounds summary").click()
     listed = {cells[0]: cells[2] for cells in texts(page.locator(".slope-bounds tbody tr"))}
-    for row in told("bounds", *words, *options):
+    for row in run_json("bounds", *words, *options):
         if row["class"] == ["stationary"]:
             continue
         if row["words"] is None:
@@ -169,7 +169,7 @@ def test_a_mask_is_chosen_and_what_does_not_cover_it_says_so(open_view: Open) ->
     page.wait_for_url("**mask=causal**")
     masked = table(page)
     assert masked["flash2"]["words"] < dense["flash2"]["words"]
-    want = told("count", "flash2", "--N", 16, "--d", 4, "--M", 20, "--causal")
+    want = run_json("count", "flash2", "--N", 16, "--d", 4, "--M", 20, "--causal")
     assert masked["flash2"]["words"] == want["total_words"]
     published = page.get_by_role("button", name=re.compile("published: attenio"))
     assert published.inner_text() == "published: attenio (not with causal)"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import told
+from commands import run_json
 from engine import Engine
 from screens import refuses, texts
 
@@ -49,7 +49,7 @@ def mine(page: Any) -> dict[str, Any]:
     return rows(page)[0]
 
 
-def counted(schedule: str, sizes: dict[str, int], tiles: dict[str, int]) -> tuple[int, int]:
+def count_words(schedule: str, sizes: dict[str, int], tiles: dict[str, int]) -> tuple[int, int]:
     instance = iosim.bind(iosim.algorithm(schedule).program, sizes, tiles)
     return iosim.count(instance).total_words, iosim.peak(instance)
 
@@ -72,7 +72,7 @@ def test_a_plane_is_the_closed_forms(schedule: str, engine: Engine) -> None:
         sizes |= {"heads": pick.randint(1, 4)} if "heads" in sizes else {}
         tiles = {p.name: pick.randint(max(1, p.least), sizes[p.axis]) for p in program.params}
         (seen,) = engine.ask(program, "plane", sizes=sizes, tiles=tiles, x=x, y=y)
-        words, peak = counted(schedule, sizes, tiles)
+        words, peak = count_words(schedule, sizes, tiles)
         assert (seen["is"]["words"], seen["is"]["peak"]) == (words, peak)
 
 
@@ -100,7 +100,7 @@ def test_a_dragged_tile_reads_what_python_counts(open_view: Open) -> None:
     for right, down in ((0.4, 0.6), (0.62, 0.3), (0.97, 0.05), (0.2, 0.85)):
         page.mouse.move(box["x"] + box["width"] * right, box["y"] + box["height"] * down)
         here = mine(page)
-        want = counted("flash1", Attention(N, D).sizes, {"B_r": here["x"], "B_c": here["y"]})
+        want = count_words("flash1", Attention(N, D).sizes, {"B_r": here["x"], "B_c": here["y"]})
         assert (here["words"], here["peak"]) == want
         assert here["fits"] == (here["peak"] <= M)
         assert f"{here['words']:,} words" in handle(page).get_attribute("aria-valuetext")
@@ -129,7 +129,7 @@ def test_keys_move_a_tile(open_view: Open) -> None:
         here = mine(page)
         assert (here["x"], here["y"]) == want
         tiles = {"B_r": want[0], "B_c": want[1]}
-        assert (here["words"], here["peak"]) == counted("flash2", Attention(N, D).sizes, tiles)
+        assert (here["words"], here["peak"]) == count_words("flash2", Attention(N, D).sizes, tiles)
     for key in ("ArrowLeft", "Shift+ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight"):
         page.keyboard.press(key)
     page.wait_for_timeout(60)
@@ -156,10 +156,10 @@ def test_the_optimum_and_the_rule_are_those_of_the_commands(
         fill(page, name, value)
     page.wait_for_timeout(100)
     _, optimum, rule, *_ = rows(page)
-    want = told("count", "flash1", "--N", n, "--d", d, "--M", m)
+    want = run_json("count", "flash1", "--N", n, "--d", d, "--M", m)
     assert (optimum["x"], optimum["y"]) == (want["tiles"]["B_r"], want["tiles"]["B_c"])
     assert (optimum["words"], optimum["peak"]) == (want["total_words"], want["peak_words"])
-    paper = told("count", "flash1", "--N", n, "--d", d, "--M", m, "--tiles", "paper")
+    paper = run_json("count", "flash1", "--N", n, "--d", d, "--M", m, "--tiles", "paper")
     assert (rule["x"], rule["y"]) == (paper["tiles"]["B_r"], paper["tiles"]["B_c"])
     assert (rule["words"], rule["peak"]) == (paper["total_words"], paper["peak_words"])
     assert rule["ratio"] == f"{rule['words'] / optimum['words']:.3f}"
@@ -183,7 +183,7 @@ def test_a_held_tile_is_typed(schedule: str, name: str, value: int, open_view: O
     want = iosim.optimal_tiles(program, problem, M, fixed={name: value})
     assert optimum["words"] == want.total_words
     tiles = {"B_r": optimum["x"], "B_c": optimum["y"], name: value}
-    assert optimum["peak"] == counted(schedule, problem.sizes, tiles)[1] <= M
+    assert optimum["peak"] == count_words(schedule, problem.sizes, tiles)[1] <= M
 
 
 def test_the_explanation_has_the_numbers_of_the_plane(open_view: Open) -> None:
@@ -198,10 +198,10 @@ def test_the_explanation_has_the_numbers_of_the_plane(open_view: Open) -> None:
     assert "B_c is the tile that matters" in text
     rule = {"B_r": 64, "B_c": 96}
     for tiles in (rule, {"B_r": 96, "B_c": 96}):
-        held = counted("flash1", sizes, tiles)[1]
+        held = count_words("flash1", sizes, tiles)[1]
         assert f"{held:,} words, {held / M:.2f} M" in text
     words, best = (
-        counted("flash1", sizes, rule)[0],
+        count_words("flash1", sizes, rule)[0],
         iosim.optimal_tiles(program, Attention(N, D), M),
     )
     assert (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from commands import told
+from commands import run_json
 from playwright.sync_api import expect
 from rules import judged
 from screens import texts
@@ -36,7 +36,7 @@ def rows(page: Any, caption: str) -> list[list[str]]:
 
 def operators(model: str, phase: str, batch: int, gpu: str) -> list[dict[str, Any]]:
     dtype = next(x for x in ("fp16", "bf16") if x in MACHINES[gpu].peaks)
-    out = told(
+    out = run_json(
         "roofline",
         "--model",
         model,
@@ -142,7 +142,7 @@ def test_the_slider_moves_the_ridge_and_the_list(open_view: Open) -> None:
 @pytest.mark.parametrize("fusion", ["paper", "best"])
 def test_edges_fuse_to_known_partitions(open_view: Open, how: str, fusion: str) -> None:
     page = open_view("wall", hash="?model=bert-large&phase=prefill&gpu=h100")
-    out = told(
+    out = run_json(
         "fuse",
         "--model",
         "bert-large",
@@ -160,7 +160,7 @@ def test_edges_fuse_to_known_partitions(open_view: Open, how: str, fusion: str) 
     )
     for group in out["groups"]:
         inside(page, group["operators"], how)
-        together(page, group["operators"])
+        select_operators(page, group["operators"])
     expected = {x["fusion"]: x for x in out["totals"]}
     for name, of in (("yours", expected[fusion]), ("none", expected["none"])):
         assert int(page.locator(f"[data-sum={name}]").get_attribute("data-words")) == of["words"]
@@ -220,7 +220,7 @@ def act(page: Any, edge: Any, how: str) -> None:
     page.keyboard.press("Enter")
 
 
-def together(page: Any, names: list[str]) -> None:
+def select_operators(page: Any, names: list[str]) -> None:
     """Operators of a kernel that no edge joins are chosen in the table."""
     parts = [
         row

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import told
+from commands import run_json
 from playwright.sync_api import expect
 from screens import refuses
 
@@ -153,7 +153,7 @@ def test_counters_of_the_end_are_those_of_count(case: Case, open_view: Open) -> 
     press(page, "End")
     mine = tiles(page)
     chosen = ["--tiles", ",".join(f"{k}={v}" for k, v in mine.items())]
-    counted = told("count", *case.words, *chosen)
+    counted = run_json("count", *case.words, *chosen)
     expected = {
         f"{way} {tensor}": words
         for way, by in counted["by_tensor"].items()
@@ -167,7 +167,7 @@ def test_counters_of_the_end_are_those_of_count(case: Case, open_view: Open) -> 
         "xs => xs.map(x => x.cells[3].textContent)"
     )
     assert set(marks) == {"✓"}
-    assert mine == told("tiles", *case.words)["tiles"]
+    assert mine == run_json("tiles", *case.words)["tiles"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda x: f"{x.schedule}{''.join(x.options)}")
@@ -245,7 +245,7 @@ def test_two_schedules_on_one_clock(open_view: Open) -> None:
     assert position(page) == 0
     press(page, "End")
     for k, name in enumerate(("small_cache", "flash2")):
-        best = told("tiles", name, "--N", 64, "--d", 16, "--M", 100)
+        best = run_json("tiles", name, "--N", 64, "--d", 16, "--M", 100)
         row = stages.nth(k).locator(".counters tbody tr").last
         shown = row.locator("td").nth(1).text_content()
         assert int(shown.replace(",", "")) == best["total_words"]
@@ -352,7 +352,7 @@ def blocks_counted(page: Any, tmp_path: Path, words: list[str]) -> dict[str, int
     """What `iosim count` says of the mask and the tiles that the page shows."""
     np.save(tmp_path / "mask.npy", np.array(cells(page)))
     chosen = ",".join(f"{k}={v}" for k, v in tiles(page).items())
-    counted = told(
+    counted = run_json(
         "count",
         "block_sparse",
         *words,
@@ -559,7 +559,7 @@ def test_a_slider_at_4096_is_in_time(
     assert times[len(times) // 2] < most
 
 
-def own(name: str) -> Instance:
+def build_instance(name: str) -> Instance:
     """An instance as `iosim.watch` takes it."""
     if name == "blocks":
         entry = iosim.algorithm("block_sparse")
@@ -573,7 +573,7 @@ def own(name: str) -> Instance:
 
 @pytest.mark.parametrize("name", ["blocks", "sinks"])
 def test_an_instance_of_ones_own(name: str, open_file: Callable[..., Any], tmp_path: Path) -> None:
-    instance = own(name)
+    instance = build_instance(name)
     path = tmp_path / "own.html"
     path.write_text(written(envelope({"watch": data_of(instance)})), encoding="utf-8")
     page = open_file(path)

@@ -46,7 +46,7 @@ from iosim.bounds.terms import check_entries, in_chunks
 from iosim.bounds.unified import spills
 from iosim.bounds.unified.caps import bowed, largest_m2, once_cap, recompute_cap
 from iosim.bounds.unified.multipliers import once, recompute
-from iosim.bounds.unified.second import second_segment
+from iosim.bounds.unified.pv_products import second_segment
 from iosim.errors import InputError
 from iosim.problem import check_size
 
@@ -119,7 +119,7 @@ def _recompute(x: Floats, M: Floats, square: Floats, first: Floats) -> _Numbers:
     return S, (a0, m1, m2), np.full_like(x, 2.0), cap
 
 
-def _second(x: Floats, M: Floats, square: Floats, first: Floats) -> _Numbers:
+def _solve_recompute_trees(x: Floats, M: Floats, square: Floats, first: Floats) -> _Numbers:
     """The numbers of Theorem 4, where products may be executed again and sums are any trees."""
     S, cap = second_segment(x, M, square, first, 2 - first)
     return S, (), 2 - first, cap
@@ -157,7 +157,7 @@ _THEOREMS: dict[str, _Theorem] = {
     "once": _Theorem(_once, 2.5, within="recompute", apart=True),
     "recompute": _Theorem(_recompute, 4.0, widths="narrow", within="recompute-trees"),
     "trees": _Theorem(_once, 2.5, within="recompute", apart=True),
-    "recompute-trees": _Theorem(_second, 4.0, widths="narrow"),
+    "recompute-trees": _Theorem(_solve_recompute_trees, 4.0, widths="narrow"),
 }
 EXACT_FROM: dict[str, float] = {name: t.exact_from for name, t in _THEOREMS.items()}
 

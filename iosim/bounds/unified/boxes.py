@@ -36,7 +36,7 @@ class Weights(NamedTuple):
     `e` is that of a first product; `m` what the start of an unspilled pair costs; `n` what that of
     a spilled one adds; `r` what an unspilled pair's later visits add and its staying costs.
 
-    >>> Weights(0.875, 0.125, 0.25, 0.5).seconds
+    >>> Weights(0.875, 0.125, 0.25, 0.5).pv_weights
     (0.875, 1.25)
     """
 
@@ -46,14 +46,14 @@ class Weights(NamedTuple):
     r: float
 
     @property
-    def seconds(self) -> tuple[float, float]:
+    def pv_weights(self) -> tuple[float, float]:
         """φ and ψ: weights of second products, of spilled and of unspilled pairs."""
         return 2 - self.e - self.n, 2 - self.e + self.m
 
     @property
     def usable(self) -> bool:
         """Whether Theorem 5 allows them."""
-        return min(self.e, self.m, self.n, self.r) >= 0 and min(self.seconds) > 0
+        return min(self.e, self.m, self.n, self.r) >= 0 and min(self.pv_weights) > 0
 
 
 class Prices(NamedTuple):
@@ -72,7 +72,7 @@ class Prices(NamedTuple):
 
 def adds(weights: Weights, tau: Any, gamma: Any, sigma: Any, kappa: Any) -> tuple[Any, Any, Any]:
     """a, b and b′: what a pair's first products add, and second ones of spilled and others."""
-    low, high = ((1 - sigma) * w + sigma * w * w / (2 * kappa) for w in weights.seconds)
+    low, high = ((1 - sigma) * w + sigma * w * w / (2 * kappa) for w in weights.pv_weights)
     return weights.e * (1 - tau + tau / (2 * gamma)), low, high
 
 
@@ -102,7 +102,7 @@ def conditions(weights: Weights, prices: Prices) -> list[Any]:
     ]
 
 
-def _met(weights: Weights, prices: Prices) -> Any:
+def _satisfies_conditions(weights: Weights, prices: Prices) -> Any:
     """Whether the conditions are met, up to rounding."""
     return np.minimum.reduce(np.broadcast_arrays(*conditions(weights, prices))) > -_SLACK
 
@@ -136,7 +136,7 @@ def _quadratic(weights: Weights, free: Any, steep: Floats) -> tuple[Floats, ...]
     """
     share, place, between = free
     tau = np.where(share < steep, 1.0, (1 - share) / (1 - steep))
-    low, high = weights.seconds
+    low, high = weights.pv_weights
     kappa = (low + (high - low) * between) / np.minimum(1.0, place)
     return tau, 1 / (2 * np.minimum(share, steep)), np.minimum(1.0, 2 - place), kappa
 
@@ -232,7 +232,7 @@ def holds(x: float, T: float, weights: Weights, cap: float) -> int:
             return 0
         box = tuple(zip(*ends, strict=True))
         top, prices, free = _cheapest(x, T, weights, box, free, anew=depth == 0)
-        over = (top > cap * (1 - _ROUND)) | ~_met(weights, prices)
+        over = (top > cap * (1 - _ROUND)) | ~_satisfies_conditions(weights, prices)
         if depth > _DEPTH and _centres(x, T, weights, prices, ends).max(initial=0.0) > cap:
             return 0  # smaller boxes would hardly help
         ends, free, depth = _eighths(ends, over), np.tile(free[:, over], 8), depth + 1

@@ -30,7 +30,7 @@ __all__ = [
 
 # Name → module.  What a path ends in says which one it is, unless one is asked for by name.
 FORMATS: dict[str, str] = {
-    "iosim": "iosim.cache.files.own",
+    "iosim": "iosim.cache.files.iosim_format",
     "oracleGeneral": "iosim.cache.files.oracle_general",
     "csv": "iosim.cache.files.plain",
 }

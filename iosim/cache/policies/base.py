@@ -39,7 +39,7 @@ class Shape(NamedTuple):
         """So many entries of one value, to calculate with: 64 bits."""
         return np.full(count, value, np.int64)
 
-    def firsts(self) -> NDArray[np.int64]:
+    def first_places(self) -> NDArray[np.int64]:
         """Of each set, its first place among all ways."""
         return np.arange(self.sets, dtype=np.int64) * self.ways
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from iosim.cache.policies import ways
 from iosim.cache.policies.base import Policy, Shape, Start, State
-from iosim.cache.policies.ways import put, take
+from iosim.cache.policies.ways import insert_line, take
 
 
 def _start(shape: Shape) -> Start:
@@ -27,7 +27,7 @@ def _hit(state: State, s: int, line: int) -> None:
 
 
 def _enter(state: State, s: int, line: int) -> None:
-    state[4][line] = put(state, s, line)
+    state[4][line] = insert_line(state, s, line)
     _hit(state, s, line)
 
 

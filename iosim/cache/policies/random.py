@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from iosim.cache.policies import ways
 from iosim.cache.policies.base import Policy, Shape, Start, State
-from iosim.cache.policies.ways import put, take
+from iosim.cache.policies.ways import insert_line, take
 
 
 def _start(shape: Shape) -> Start:
@@ -17,7 +17,7 @@ def _start(shape: Shape) -> Start:
 
 
 def _enter(state: State, s: int, line: int) -> None:
-    put(state, s, line)
+    insert_line(state, s, line)
 
 
 def _evict(state: State, s: int) -> int:

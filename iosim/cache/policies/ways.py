@@ -11,10 +11,10 @@ from iosim.cache.policies.base import Shape, Start, State
 
 def start(shape: Shape) -> Start:
     """Empty sets, which fill from way 0 on."""
-    return shape.firsts(), shape.numbers(shape.sets * shape.ways), shape.numbers(shape.sets)
+    return shape.first_places(), shape.numbers(shape.sets * shape.ways), shape.numbers(shape.sets)
 
 
-def put(state: State, s: int, line: int) -> int:
+def insert_line(state: State, s: int, line: int) -> int:
     """Put a line where the next is to go, and say in which way."""
     first, holds, free = state[0], state[1], state[2]
     way: int = free[s]

@@ -48,7 +48,7 @@ def accessed(sides: tuple[int, int, int], P: int) -> float:
     return 3.0 * math.pow(m * n * k / P, 2 / 3)
 
 
-def _held(setting: Setting, product: ProductOf) -> int:
+def _count_local_words(setting: Setting, product: ProductOf) -> int:
     """The most words of the three that a device holds at first, and is to hold at last.
 
     A result of which every device gets a copy counts as held once; what lies between two products
@@ -64,7 +64,10 @@ def _held(setting: Setting, product: ProductOf) -> int:
 
 def _independent(setting: Setting) -> float:
     found = [
-        max(0.0, accessed(product[0], setting.P) * (1 - 1e-12) - _held(setting, product))
+        max(
+            0.0,
+            accessed(product[0], setting.P) * (1 - 1e-12) - _count_local_words(setting, product),
+        )
         for product in PRODUCTS[setting.problem.kind](setting)
     ]
     return sum(found)

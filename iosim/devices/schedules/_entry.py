@@ -55,7 +55,7 @@ class DeviceSchedule:
             raise InputError(
                 f"{self.name} solves {self.problem.kind}, got {problem!r}: choose another schedule"
             )
-        given = {one.name for one in problem.options()} & set(problem.told)
+        given = {one.name for one in problem.options()} & set(problem.as_dict)
         if lacking := sorted(given - set(self.options)):
             raise InputError(
                 f"{self.name} has no option {lacking[0]}: leave it out (it takes "

@@ -10,7 +10,7 @@ from iosim.devices.schedules._entry import DeviceSchedule
 
 def build(b: DeviceBuilder) -> None:
     """The schedule."""
-    b.ends(all_gather(b, b.holds("X", "n"), "n", "Y"), "Y")
+    b.output(all_gather(b, b.holds("X", "n"), "n", "Y"), "Y")
 
 
 SCHEDULE = DeviceSchedule(

@@ -22,7 +22,7 @@ def build(b: DeviceBuilder) -> None:
     o, m, l = b.make("O", *rows, "d"), b.make("m", *rows, fill=LOWEST), b.make("l", *rows)
     b.op("attend", o, m, l, q, keys, values)
     b.op("finish", o, l)
-    b.ends(o, "O")
+    b.output(o, "O")
 
 
 SCHEDULE = DeviceSchedule(

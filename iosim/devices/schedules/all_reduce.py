@@ -13,7 +13,7 @@ def build(b: DeviceBuilder) -> None:
     x, y = b.holds("X", "devices"), b.make("Y", "n")
     b.op("squeeze", y, x)
     all_reduce(b, y, "n")
-    b.ends(y, "Y")
+    b.output(y, "Y")
 
 
 SCHEDULE = DeviceSchedule(

@@ -17,7 +17,7 @@ def build(b: DeviceBuilder) -> None:
     dw = b.make("dW", "width", "out")
     b.op("matmul_tn", dw, x, dy)
     all_reduce(b, dw, "width")
-    b.ends(dw, "dW")
+    b.output(dw, "dW")
 
 
 SCHEDULE = DeviceSchedule(

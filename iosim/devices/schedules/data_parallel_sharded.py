@@ -17,7 +17,7 @@ def build(b: DeviceBuilder) -> None:
     dw = b.make("dW", "width", "out")
     b.op("matmul_tn", dw, x, dy)
     reduce_scatter(b, dw, "width")
-    b.ends(dw.part("width"), "dW")
+    b.output(dw.part("width"), "dW")
 
 
 SCHEDULE = DeviceSchedule(

@@ -13,7 +13,7 @@ def build(b: DeviceBuilder) -> None:
     x, y = b.holds("X", "devices"), b.make("Y", "n")
     b.op("squeeze", y, x)
     reduce_scatter(b, y, "n")
-    b.ends(y.part("n"), "Y")
+    b.output(y.part("n"), "Y")
 
 
 SCHEDULE = DeviceSchedule(

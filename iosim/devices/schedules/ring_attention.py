@@ -26,7 +26,7 @@ def build(b: DeviceBuilder) -> None:
             b.pass_on(v)
     b.op("attend", o, m, l, q, k, v)
     b.op("finish", o, l)
-    b.ends(o, "O")
+    b.output(o, "O")
 
 
 SCHEDULE = DeviceSchedule(

@@ -26,8 +26,8 @@ def build(b: DeviceBuilder) -> None:
     b.op("attend_back", dq, dk, dv, q, do, L, D, k, v)
     for x, name in ((dk, "dK"), (dv, "dV")):
         b.pass_on(x)
-        b.ends(x, name)
-    b.ends(dq, "dQ")
+        b.output(x, name)
+    b.output(dq, "dQ")
 
 
 SCHEDULE = DeviceSchedule(

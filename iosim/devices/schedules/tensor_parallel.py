@@ -20,7 +20,7 @@ def build(b: DeviceBuilder) -> None:
     b.op("relu", h)
     b.op("matmul", y, h, w2)
     all_reduce(b, y, "rows")
-    b.ends(y, "Y")
+    b.output(y, "Y")
 
 
 SCHEDULE = DeviceSchedule(

@@ -24,7 +24,7 @@ def build(b: DeviceBuilder) -> None:
     y = b.make("Y", "rows", "width")
     b.op("matmul", y, h, w2)
     reduce_scatter(b, y, "rows")
-    b.ends(y.part("rows"), "Y")
+    b.output(y.part("rows"), "Y")
 
 
 SCHEDULE = DeviceSchedule(

@@ -24,7 +24,7 @@ def build(b: DeviceBuilder) -> None:
     o, m, l = b.make("heads of O", *rows, "d"), b.make("m", *rows, fill=LOWEST), b.make("l", *rows)
     b.op("attend", o, m, l, q, k, v)
     b.op("finish", o, l)
-    b.ends(all_to_all(b, o, "kv_heads", "N", "O"), "O")
+    b.output(all_to_all(b, o, "kv_heads", "N", "O"), "O")
 
 
 SCHEDULE = DeviceSchedule(

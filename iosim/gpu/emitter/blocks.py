@@ -351,7 +351,7 @@ class Blocks:
                 if x.edges:
                     return self.names.span(x)
                 start, stop = self.instance.span(x)
-                return x.axis if x.whole else f"{x.axis}_{start}_{stop}"
+                return x.axis if x.is_entire_axis else f"{x.axis}_{start}_{stop}"
             case Tile():
                 return x.var
             case _:

@@ -12,8 +12,8 @@ from iosim.gpu.emitter.edges import LOWEST, ZERO
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.roles import Role
 from iosim.gpu.emitter.steps import Factor, Rotation, TileProduct, ValueStep, product_of, rotation
+from iosim.gpu.emitter.unmasked import Portion, portions
 from iosim.gpu.emitter.warps import WarpNest
-from iosim.gpu.emitter.whole import Portion, portions
 from iosim.gpu.errors import EmitError
 from iosim.program.index import Dim, Tile, dims
 from iosim.program.ir import Alloc, Free, Load, Loop, Op, Ref, Store
@@ -46,7 +46,7 @@ class RowWarps(Role):
         for node in nest.inside:
             match node:
                 case Load() | Alloc():
-                    self._made(node)
+                    self._register_buffer(node)
                     if isinstance(node, Load):
                         self.say(f"mbarrier.wait({self.full(node)}, {self.visit})")
                 case Op():
@@ -65,7 +65,7 @@ class RowWarps(Role):
                     assert_never(node)
         self._leave()
 
-    def _made(self, node: Load | Alloc) -> None:
+    def _register_buffer(self, node: Load | Alloc) -> None:
         self.buffers[node.buffer] = dims(node.index)
         if isinstance(node, Load):
             self.loads[node.buffer] = node
@@ -93,7 +93,7 @@ class RowWarps(Role):
         self._iteration(steps, turned, begins=True)
         once = not loop.span.edges and self.where.trips(loop) == 1
         for portion in () if once else found:
-            begin = self._second(portion, first, step)
+            begin = self._portion_start(portion, first, step)
             self.say(f"for {var} in range({begin}, {portion.last}, {step}):")
             self.depth += 1
             self.open(loop, var, stop, portion.full)
@@ -115,7 +115,7 @@ class RowWarps(Role):
             self.say(f"{self.turn(loop)} += 1")
         self.depth = depth
 
-    def _second(self, portion: Portion, first: str, step: int) -> str:
+    def _portion_start(self, portion: Portion, first: str, step: int) -> str:
         """Where a portion begins that does not hold the loop's first iteration, which was taken."""
         after = str(int(first) + step) if first.isdigit() else f"{first} + {step}"
         if portion.first == first:
@@ -127,7 +127,7 @@ class RowWarps(Role):
         found: list[ValueStep] = []
         for node in loop.body:
             if isinstance(node, (Load, Alloc)):
-                self._made(node)
+                self._register_buffer(node)
             elif isinstance(node, Op) and node not in self.idle:
                 found.extend(self._steps(node))
         return found
@@ -197,14 +197,14 @@ class RowWarps(Role):
         left = self._tile(product.left, slot) if product.left.tile else None
         if left is None:
             left = self._factor(product.left.name)
-            if slot == "slot" and not self._kept(product):
+            if slot == "slot" and not self._has_factor(product):
                 self.say(f"{left} = {self._converted(product)}")
         right = self._tile(product.right, slot)
         more = "" if adds else ", use_acc=False"
         goal = product.goal
         self.say(f"{goal}_run = warpgroup_mma({left}, {right}, {goal}{more}, is_async=True)")
 
-    def _kept(self, product: TileProduct) -> bool:
+    def _has_factor(self, product: TileProduct) -> bool:
         return any(
             line.strip().startswith(f"{self._factor(product.left.name)} = ") for line in self.lines
         )
@@ -250,7 +250,7 @@ class RowWarps(Role):
         letters = dict(zip(spec.names, node.operands, strict=True))
         scalars = zip(spec.scalars, node.scalars, strict=True)
         numbers_ = {x: f"({self.where.number(value)})" for x, value in scalars}
-        held = {x: self._held(ref) for x, ref in letters.items()}
+        held = {x: self._register_value(ref) for x, ref in letters.items()}
         for x in spec.lowest:
             yield from self._filled(letters[x], LOWEST)
         for line in spec.gluon.splitlines():
@@ -320,7 +320,7 @@ class RowWarps(Role):
         self.columns.add(side)
         return f"MMA_{side}"
 
-    def _held(self, ref: Ref) -> RegisterValue:
+    def _register_value(self, ref: Ref) -> RegisterValue:
         own = self.buffers[ref.buffer]
         shape = [str(self.nest.side(x, self.tiles)) for x in own]
         name = ref.buffer if ref.buffer in self.loads else self._value(ref)

@@ -40,7 +40,7 @@ def live(instance: Instance) -> Instance:
     dead = uses.dead()
     if not dead:
         return instance
-    kept = _kept(body, dead, itertools.count())
+    kept = _drop_dead_loads(body, dead, itertools.count())
     return replace(instance, program=replace(instance.program, body=kept))
 
 
@@ -133,12 +133,12 @@ def _named(body: Body) -> Iterator[str]:
                 assert_never(node)
 
 
-def _kept(body: Body, dead: set[int], numbers: Iterator[int]) -> Body:
+def _drop_dead_loads(body: Body, dead: set[int], numbers: Iterator[int]) -> Body:
     """The body with room in place of each dead load; blocks are numbered as `_Uses` does."""
     found: list[Node] = []
     for node in body:
         if isinstance(node, Loop):
-            found.append(replace(node, body=_kept(node.body, dead, numbers)))
+            found.append(replace(node, body=_drop_dead_loads(node.body, dead, numbers)))
         elif isinstance(node, (Load, Alloc)) and next(numbers) in dead:
             found.append(Alloc(node.buffer, node.index))
         else:

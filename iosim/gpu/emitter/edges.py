@@ -57,7 +57,7 @@ class Edges:
     def __init__(self) -> None:
         self._low: set[str] = set()
 
-    def made(self, block: str) -> None:
+    def reset_block(self, block: str) -> None:
         """A block is made anew."""
         self._low.discard(block)
 
@@ -82,7 +82,7 @@ class Edges:
         yield
         self._low |= before
 
-    def before(self, op: Op, blocks: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    def required_fills(self, op: Op, blocks: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """What operands must be filled with beyond their edges: pairs of operand and value.
 
         Args:

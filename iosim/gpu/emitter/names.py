@@ -15,9 +15,9 @@ import re
 from collections.abc import Hashable, Iterable, Iterator
 
 from iosim.counts import Key
+from iosim.program.block_masks import masks
 from iosim.program.index import Span, Tile
 from iosim.program.ir import Loop, Node, Program, nodes
-from iosim.program.marks import masks
 from iosim.program.ops import OPS
 
 # What the emitted text says itself: its arguments, its helpers, and its launch.
@@ -140,11 +140,11 @@ class Names:
         """
         if key not in self._given:
             name = wanted
-            while any(self._known(name + end) for end in ("", *ends)):
+            while any(self._is_taken(name + end) for end in ("", *ends)):
                 name += "_"
             self._given[key] = name
             self._taken |= {name + end for end in ("", *ends)}
         return self._given[key]
 
-    def _known(self, name: str) -> bool:
+    def _is_taken(self, name: str) -> bool:
         return name in self._taken or _NUMBERED.fullmatch(name) is not None

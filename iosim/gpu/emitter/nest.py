@@ -13,14 +13,14 @@ from iosim.gpu.emitter import offset
 from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, add
 from iosim.gpu.emitter.cuts import cut_index, cuts, lines, parts
 from iosim.gpu.emitter.edges import Edges, Held, products, summed
-from iosim.gpu.emitter.gate import stretches
 from iosim.gpu.emitter.kernel import Kernel, Lockstep
 from iosim.gpu.emitter.layout import ranges
+from iosim.gpu.emitter.lockstep import stretches
 from iosim.gpu.emitter.names import Names
-from iosim.gpu.emitter.nests import NOTHING, Body, asked, chain, grows, touched, wide_tiles
+from iosim.gpu.emitter.nests import NOTHING, Body, chain, find_masks, grows, touched, wide_tiles
 from iosim.gpu.emitter.order import Order, ahead
 from iosim.gpu.emitter.prelude import function
-from iosim.gpu.emitter.whole import Portion, portions
+from iosim.gpu.emitter.unmasked import Portion, portions
 from iosim.gpu.errors import EmitError
 from iosim.program.index import Dim, Span, Tile, dims, unstacked
 from iosim.program.ir import Alloc, Free, Load, Loop, Op, Ref, Store, nodes
@@ -52,7 +52,7 @@ class KernelText:
             *(("store", t) for t in sorted(stores)),
         )
         self.tensors = tuple(t.name for t in instance.program.tensors if t.name in loads | stores)
-        self.masks = tuple(name for name, _ in instance.masks if name in asked(body))
+        self.masks = tuple(name for name, _ in instance.masks if name in find_masks(body))
         grid, inside = chain(body)
         self.items = 1
         for loop in grid:
@@ -258,13 +258,13 @@ class KernelText:
         own = dims(node.index)
         match node:
             case Load():
-                block = self._made(node, own, k)
+                block = self._make_block(node, own, k)
                 self.tiles.say_masks(own, self._say)
                 self._load(node, own, block)
                 if node.buffer in self.summed:
                     self._say(f"{block} = {block}.to(tl.float32)")
             case Alloc():
-                self._made(node, own, k)
+                self._make_block(node, own, k)
             case Store():
                 self.tiles.say_masks(own, self._say)
                 at, ok = self.tiles.pointer(node), self.tiles.mask(own)
@@ -275,13 +275,13 @@ class KernelText:
             case _:
                 assert_never(node)
 
-    def _made(self, node: Load | Alloc, own: tuple[Dim, ...], k: int) -> str:
+    def _make_block(self, node: Load | Alloc, own: tuple[Dim, ...], k: int) -> str:
         kind = (type(node), self.tiles.shape(own))
         block = self.names.make_block(node.buffer, self._part(node.buffer, k), kind)
         self.tiles.place(own, self._say)
         self.block = max(self.block, self.tiles.size(node.buffer, own))
         self.buffers[node.buffer] = own
-        self.edges.made(block)
+        self.edges.reset_block(block)
         return block
 
     def _load(self, node: Load, own: tuple[Dim, ...], name: str) -> None:
@@ -327,7 +327,7 @@ class KernelText:
         depth = self.depth
         self._unless_empty(node)
         with self.edges.perhaps() if self.depth > depth else contextlib.nullcontext():
-            for x, value in self.edges.before(node, blocks):
+            for x, value in self.edges.required_fills(node, blocks):
                 self._fill(letters[x], blocks[x], value)
         rows = next(iter(whole.values())).rows
         for text, split in lines(spec, cut, empty):
@@ -373,7 +373,7 @@ class KernelText:
                 name = self._block(ref.buffer, 0)
                 self._say(f"{name} = {name}.to(tl.float32)")  # as it is in the branch
         for x in sorted(taken, key=str):
-            start, stop = self.where.ends(x)
+            start, stop = self.where.span_edges(x)
             self._say(f"if {start} < {stop}:")
             self.depth += 1
 

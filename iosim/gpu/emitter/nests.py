@@ -86,7 +86,7 @@ def undivided(instance: Instance, body: Body, steps: Mapping[Tile, str | None]) 
             if isinstance(n, (Load, Alloc)) and outer in n.index
         }
         if own >= all_ and cut_by <= whole:
-            found.extend(put(x, node.tile, outer) for x in inside)
+            found.extend(substitute_tile(x, node.tile, outer) for x in inside)
             continue
         found.append(replace(node, body=inside))
         if own < all_ and cut_by & whole:
@@ -97,7 +97,7 @@ def undivided(instance: Instance, body: Body, steps: Mapping[Tile, str | None]) 
     return tuple(found)
 
 
-def put(value: Any, old: Tile, new: Tile) -> Any:
+def substitute_tile(value: Any, old: Tile, new: Tile) -> Any:
     """A node or an index of a program with one tile in the place of another that equals it."""
     match value:
         case Tile():
@@ -105,13 +105,16 @@ def put(value: Any, old: Tile, new: Tile) -> Any:
         case Ref(buffer, part):
             return Ref(buffer) if part == old else value
         case Affine():
-            terms = (Affine.of(put(name, old, new)) * c for name, c in value.terms)
+            terms = (Affine.of(substitute_tile(name, old, new)) * c for name, c in value.terms)
             return sum(terms, Affine(value.const))
         case tuple():
-            return tuple(put(x, old, new) for x in value)
+            return tuple(substitute_tile(x, old, new) for x in value)
         case _ if is_dataclass(value) and not isinstance(value, type):
             return replace(
-                value, **{f.name: put(getattr(value, f.name), old, new) for f in fields(value)}
+                value,
+                **{
+                    f.name: substitute_tile(getattr(value, f.name), old, new) for f in fields(value)
+                },
             )
     return value
 
@@ -210,7 +213,7 @@ def wide_tiles(instance: Instance, body: Body) -> bool:
     return any(instance.program.tensor(n.tensor).wide for n in found)
 
 
-def asked(body: Body) -> set[str]:
+def find_masks(body: Body) -> set[str]:
     """The block masks that a body asks."""
     return {n.marks.name for n in nodes(body) if isinstance(n, Loop) and n.marks is not None}
 

@@ -227,7 +227,7 @@ class Places:
         start, stop = self.cases(x)
         return bool((start >= stop).any())
 
-    def ends(self, x: Span) -> tuple[str, str]:
+    def span_edges(self, x: Span) -> tuple[str, str]:
         """Where a span that follows a tile lies, as text."""
         return self.placed[x]
 

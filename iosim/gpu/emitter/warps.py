@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from iosim.gpu.emitter.blocks import Blocks
 from iosim.gpu.emitter.kernel import BulkBox
-from iosim.gpu.emitter.nests import NOTHING, Body, chain, put
+from iosim.gpu.emitter.nests import NOTHING, Body, chain, substitute_tile
 from iosim.gpu.errors import EmitError
 from iosim.program.index import At, Index, Span, Stack, Tile, dim_of, dims
 from iosim.program.ir import Alloc, Load, Loop, Node, Op, Store, nodes
@@ -110,7 +110,7 @@ def read(
     Raises EmitError for another form.
     """
     grid, inside = chain(body)
-    inside = _apart(inside)
+    inside = _separate_tiles(inside)
     for loop in (*grid, *(n for n in nodes(inside) if isinstance(n, Loop))):
         tiles.where.loops[loop.tile] = loop
     loops = [n for n in inside if isinstance(n, Loop)]
@@ -160,14 +160,14 @@ def read(
     return _fitting(nest, tiles)
 
 
-def _apart(inside: Body) -> Body:
+def _separate_tiles(inside: Body) -> Body:
     """Loops with a tile each: two may have the same, and then load the same in the text."""
     found: list[Node] = []
     seen = set[Tile]()
     for node in inside:
         if isinstance(node, Loop):
             while node.tile in seen:
-                node = put(node, node.tile, replace(node.tile, var=f"{node.tile.var}_"))
+                node = substitute_tile(node, node.tile, replace(node.tile, var=f"{node.tile.var}_"))
             seen.add(node.tile)
         found.append(node)
     return tuple(found)
@@ -192,7 +192,7 @@ def _movable(instance: Instance, node: Load | Store) -> None:
     plain = not any(isinstance(x, (At, Stack)) for x in node.index) and not tensor.positions
     matrix = len(dims(node.index)) == 2 and not tensor.wide
     _need(instance, plain and matrix, f"moves {node.tensor} in other pieces than matrices")
-    whole = all(x.whole for x in node.index if isinstance(x, Span))
+    whole = all(x.is_entire_axis for x in node.index if isinstance(x, Span))
     _need(instance, whole, f"moves a part of an axis of {node.tensor}")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from iosim.errors import InputError, closest
-from iosim.layers.architectures import asked, layer
+from iosim.layers.architectures import check_request, layer
 from iosim.layers.blocks import Ask
 from iosim.layers.graph import Graph
 
@@ -72,7 +72,7 @@ class LayerCase:
 
     def ask(self, variant: Variant) -> Ask:
         """What `iosim.layers` is asked for; InputError for what it has not."""
-        return asked(
+        return check_request(
             self.model,
             self.phase,
             self.batch,

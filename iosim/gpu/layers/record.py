@@ -15,8 +15,8 @@ from pathlib import Path
 from iosim.errors import InputError, closest
 from iosim.gpu.errors import GpuError
 from iosim.gpu.layers.cases import VARIANTS, LayerCase, Variant
-from iosim.gpu.layers.counted import GATES, Counted, read_counted
 from iosim.gpu.layers.groups import CompiledGroup
+from iosim.gpu.layers.launch_counters import GATES, Counted, read_counted
 from iosim.gpu.layers.trace import Launch
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import COUNTERS, MEASURED, PROFILED, PROVENANCE, SPEC, naming

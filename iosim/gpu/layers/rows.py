@@ -12,7 +12,7 @@ from typing import Any
 from iosim.errors import InputError
 from iosim.fusion import kernel
 from iosim.gpu.layers import groups as g
-from iosim.gpu.layers.counted import Counted, aligned, total
+from iosim.gpu.layers.launch_counters import Counted, aligned, total
 from iosim.gpu.layers.record import LayerRun, LayersRecord, MeasuredRun
 from iosim.gpu.layers.trace import Launch
 from iosim.gpu.records.names import function
@@ -156,7 +156,7 @@ def _timed(run: LayerRun, names: tuple[str, ...], machine: Hardware) -> Timed:
     return Roof.of(machine).timed(work)
 
 
-def told(record: LayersRecord) -> list[Told]:
+def list_runs(record: LayersRecord) -> list[Told]:
     """The runs of a record that have been measured."""
     return [
         Told(run, measured, seen, record.machine)

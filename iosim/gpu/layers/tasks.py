@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.gpu.layers.cases import LayerCase
-from iosim.gpu.layers.counted import PRODUCT_N, STREAM_WORDS
+from iosim.gpu.layers.launch_counters import PRODUCT_N, STREAM_WORDS
 from iosim.gpu.layers.record import LayerRun, MeasuredRun, ProfiledRun
 from iosim.gpu.layers.trace import ITERATION, RANGE, Launch, launches, typical
 from iosim.gpu.records.record import MEASURED
@@ -104,7 +104,7 @@ def _case(torch: Any, case: LayerCase, runs: list[LayerRun]) -> list[MeasuredRun
         assert one is not None
         try:
             runs_seen = traced(torch, one.go)
-            same = math.nan if case.ask(runs[k].how).dropout else _apart(one.go(), first)
+            same = math.nan if case.ask(runs[k].how).dropout else _relative_error(one.go(), first)
             rows[k] = replace(
                 rows[k],
                 walls=tuple(own),
@@ -178,7 +178,7 @@ def build(torch: Any, run: LayerRun, device: str) -> Built:
     return Built(train, layer)
 
 
-def _apart(got: Any, want: Any) -> float:
+def _relative_error(got: Any, want: Any) -> float:
     if want is None:
         return math.nan
     largest = max(1.0, float(want.abs().max()))

@@ -103,7 +103,7 @@ def launches(events: Iterable[Mapping[str, Any]]) -> list[tuple[Launch, ...]]:
         for k, iteration in enumerate(iterations):
             if iteration.start <= at < iteration.end:
                 found[k].append(_launch(event, inside, makers))
-    return [_counted(one) for one in found]
+    return [_number_calls(one) for one in found]
 
 
 def typical(runs: Sequence[Sequence[Launch]]) -> tuple[Launch, ...]:
@@ -210,7 +210,7 @@ def _launch(event: Mapping[str, Any], inside: list[_Span], makers: Mapping[int, 
     )
 
 
-def _counted(found: Sequence[Launch]) -> tuple[Launch, ...]:
+def _number_calls(found: Sequence[Launch]) -> tuple[Launch, ...]:
     """Calls numbered from 1 in their order; 0 is no call."""
     order = {0: 0}
     for x in found:

@@ -101,7 +101,7 @@ class LinkCase:
         return tuple(n * word_bytes(self.dtype) for n in words)
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """Its sizes and options, as text."""
         parts = [f"{x}={n}" for x, n in self.sizes.items()]
         parts += ["causal"] * self.causal

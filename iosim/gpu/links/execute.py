@@ -234,7 +234,7 @@ def _attend(rank: Rank, node: Compute, t: int) -> None:
     at = 0
     for start, many, _ in rank.runs(rows, t):
         mine = slice(at, at + many)
-        for low, high, masked in _seen(start, many, rank.runs(keys, t)):
+        for low, high, masked in _visible_runs(start, many, rank.runs(keys, t)):
             block = _attention(torch, q[:, mine], k[:, low:high], v[:, low:high], masked)
             _merge(torch, o[:, mine], m[:, mine], *block)
         at += many
@@ -244,10 +244,10 @@ def _is(dim: Dim, axis: str) -> bool:
     return (dim if isinstance(dim, str) else dim.axis) == axis
 
 
-def _seen(start: int, many: int, keys: list[Run]) -> list[tuple[int, int, bool]]:
+def _visible_runs(start: int, many: int, keys: list[Run]) -> list[tuple[int, int, bool]]:
     """What a run of rows sees of runs of keys: where they are kept, and whether it is masked.
 
-    >>> _seen(4, 4, [(0, 4, 1), (4, 4, 1), (8, 4, 1)])
+    >>> _visible_runs(4, 4, [(0, 4, 1), (4, 4, 1), (8, 4, 1)])
     [(0, 4, False), (4, 8, True)]
     """
     found: list[tuple[int, int, bool]] = []

@@ -58,7 +58,7 @@ class Process:
         self.counters = LinkCounters(uuid, rank) if self.gpu else None
         self.streams = [torch.cuda.Stream() for _ in range(2)] if self.gpu else []
 
-    def together(self) -> None:
+    def synchronize(self) -> None:
         """Wait for this device and for the others."""
         if self.gpu:
             self.torch.cuda.synchronize()
@@ -72,9 +72,9 @@ class Process:
         self.dist.all_gather_object(found, value)
         return found
 
-    def seconds(self, go: Callable[[], None], runs: int) -> float:
+    def measure_seconds(self, go: Callable[[], None], runs: int) -> float:
         """Seconds of one of `runs`, of the slowest device."""
-        self.together()
+        self.synchronize()
         start = time.perf_counter()
         if self.gpu:
             first, last = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -94,7 +94,7 @@ class Process:
         """Medians of the times of several things, in turn, and how often each ran for one."""
         for go in ways.values():
             go()
-        first = {name: self.seconds(go, 1) for name, go in ways.items()}
+        first = {name: self.measure_seconds(go, 1) for name, go in ways.items()}
         runs = {
             name: min(MOST_RUNS, max(1, int(LEAST_S / max(took, 1e-6))))
             for name, took in first.items()
@@ -102,7 +102,7 @@ class Process:
         found: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(TIMES):
             for name, go in ways.items():
-                found[name].append(self.seconds(go, runs[name]))
+                found[name].append(self.measure_seconds(go, runs[name]))
         middle = {name: sorted(times)[TIMES // 2] for name, times in found.items()}
         return middle, min(runs.values())
 
@@ -110,11 +110,11 @@ class Process:
         """The same as one CUDA graph."""
         torch: Any = self.torch
         graph = torch.cuda.CUDAGraph()
-        self.together()
+        self.synchronize()
         # other threads of the process group ask for events meanwhile
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             go()
-        self.together()
+        self.synchronize()
         replay: Callable[[], None] = graph.replay
         return replay
 
@@ -124,12 +124,12 @@ class Process:
         runs = min(runs, 1000)
         if self.counters is None or self.counters.why:
             return [None] * self.P, 0
-        self.together()
+        self.synchronize()
         time.sleep(SETTLE_S)
         before = self.counters.read()
         for _ in range(runs):
             go()
-        self.together()
+        self.synchronize()
         time.sleep(SETTLE_S)
         after = self.counters.read()
         moved = after - before if after is not None and before is not None else None
@@ -220,7 +220,7 @@ def _of_call(process: Process, case: LinkCase, dtype: Any) -> dict[str, Any]:
     go()
     want = {"all-gather": float(P * (P + 1) // 2) * (n // P), "send": float(source + 1) * n}
     got = float(other.double().sum()) if case.schedule in want else 0.0
-    found = _counted(process, case, go)
+    found = _count_bytes(process, case, go)
     times, runs = process.timed({"communication": go})
     wrong = float(got != want.get(case.schedule, 0.0))
     return found | {
@@ -230,7 +230,7 @@ def _of_call(process: Process, case: LinkCase, dtype: Any) -> dict[str, Any]:
     }
 
 
-def _counted(process: Process, case: LinkCase, go: Callable[[], None]) -> dict[str, Any]:
+def _count_bytes(process: Process, case: LinkCase, go: Callable[[], None]) -> dict[str, Any]:
     moved, runs = process.bytes_of(go, max(case.sent_bytes))
     if not all(moved):
         return {"counted_runs": 0}
@@ -280,11 +280,11 @@ def _of_schedule(process: Process, case: LinkCase, dtype: Any) -> dict[str, Any]
         for go in ways.values():
             go()
         ways = {name: process.captured(go) for name, go in ways.items()}
-    found = _counted(process, case, ways["overlapped"])
+    found = _count_bytes(process, case, ways["overlapped"])
     times, runs = process.timed(ways)
     # what each left behind is of the last way
     ways["overlapped"]()
-    process.together()
+    process.synchronize()
     checked = zip(pieces, given, strict=True) if pieces else [(one, inputs)]
     difference = max(_difference(process, part, own) for part, own in checked)
     return (
@@ -312,7 +312,7 @@ def main(spec: str, out: str, rank: str, port: str, backend: str) -> None:
         if process.rank == 0:  # after each, so that what hangs loses only what comes after it
             why = process.counters.why if process.counters else "no GPU"
             write_text(out, json.dumps({"rows": rows, "counters": why}))
-    process.together()
+    process.synchronize()
     process.dist.destroy_process_group()
 
 

@@ -1,9 +1,10 @@
 """What a kernel of somebody's is expected to move, beside what its counters say.
 
-A kernel that is known (`iosim.gpu.profiling.known`) is a nest of a schedule's program with tiles of
-its own.  The words of the model become bytes on each path: sectors where load-store units ask for
-them, whole boxes where bulk copies do, reductions where the kernel adds to memory.  What DRAM has
-to deliver is forecast as `iosim l2` does.  The difference to the counters is what nothing explains.
+A kernel that is known (`iosim.gpu.profiling.known_kernels`) is a nest of a schedule's program with
+tiles of its own.  The words of the model become bytes on each path: sectors where load-store units
+ask for them, whole boxes where bulk copies do, reductions where the kernel adds to memory.  What
+DRAM has to deliver is forecast as `iosim l2` does.  The difference to the counters is what nothing
+explains.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import Any
 from iosim.counting.numbers import count
 from iosim.counts import Key
 from iosim.errors import InputError, IosimError
-from iosim.gpu.before import reads
+from iosim.gpu.dram_prediction import reads
 from iosim.gpu.emitter.kernels import grid_size
 from iosim.gpu.emitter.layout import sector_bytes
 from iosim.gpu.emitter.nests import Body, chain, one_kernel
 from iosim.gpu.profiling.bulk import whole_bytes
 from iosim.gpu.profiling.kernels import L2_DRAM, SM_L2, ProfiledKernel
-from iosim.gpu.profiling.known import KNOWN, KnownKernel, Tiles, known, taken
+from iosim.gpu.profiling.known_kernels import KNOWN, KnownKernel, Tiles, assume_kernel, find_kernel
 from iosim.gpu.run.job import Job
 from iosim.hardware import Hardware
 from iosim.problem import word_bytes
@@ -116,13 +117,13 @@ def expect(
     Raises InputError where the grid leaves tiles open that words depend on, and for tiles that the
     schedule hasn't.
     """
-    family = known(kernel.name, algorithm, problem)
+    family = find_kernel(kernel.name, algorithm, problem)
     if family is None:
-        if not unknown or any(x.found(kernel.name) is not None for x in KNOWN.values()):
+        if not unknown or any(x.match_name(kernel.name) is not None for x in KNOWN.values()):
             return None
-        family = taken(kernel.short, algorithm)
+        family = assume_kernel(kernel.short, algorithm)
     problem = family.solves(problem)
-    groups = family.found(kernel.name) or {}
+    groups = family.match_name(kernel.name) or {}
     told, source = dict(tiles or {}), "tiles as given"
     if tiles is None and family.tiles is not None:
         told, source = family.tiles(groups), family.source
@@ -210,21 +211,21 @@ def from_grid(kernel: ProfiledKernel, family: KnownKernel, problem: Any) -> Tile
     if not fits:
         return None
     if len(fits) > 1:
-        some = "; ".join(_said(tiles) for tiles in fits.values())
+        some = "; ".join(_format_tiles(tiles) for tiles in fits.values())
         raise InputError(f"{blocks} blocks of {kernel.short} may be {some}: give --tiles")
     (tiles,) = fits.values()
     for name in dict.fromkeys(x for x in inner if x not in outer):
         seen = {count(bound(tiles | {name: side})).total_words for side in SIDES}
         if len(seen) > 1:
-            like = _said(tiles | {name: USUAL})
+            like = _format_tiles(tiles | {name: USUAL})
             raise InputError(
                 f"words of {kernel.short} depend on {name}, and its grid tells "
-                f"{_said(tiles) or 'no tile'} only: give --tiles {like} or the like"
+                f"{_format_tiles(tiles) or 'no tile'} only: give --tiles {like} or the like"
             )
     return tiles
 
 
-def _said(tiles: Mapping[str, int]) -> str:
+def _format_tiles(tiles: Mapping[str, int]) -> str:
     return ",".join(f"{name}={side}" for name, side in tiles.items())
 
 

@@ -402,7 +402,7 @@ VECTOR = ("vector_fp32", "vector_fp16", "vector_fp64")
 PATCHED = "sass"
 
 
-def needed(patched: bool = True) -> list[list[str]]:
+def list_counters(patched: bool = True) -> list[list[str]]:
     """The counters to ask `ncu` for: of each quantity its forms, the first that a chip has is read.
 
     Args:

@@ -141,7 +141,7 @@ def _read_record(folder: Path) -> tuple[KernelLaunch, ...]:
         raise GpuError(
             f"{folder} holds no {REPORT}: give a record with counters, or a report of ncu"
         )
-    device, rounded = _told(folder / PROVENANCE)
+    device, rounded = _read_provenance(folder / PROVENANCE)
     found = []
     for launch in read(path):
         if MARK not in launch.name:
@@ -182,7 +182,7 @@ def _provenance(path: Path) -> dict[str, Any]:
     return found
 
 
-def _told(path: Path) -> tuple[str, frozenset[str]]:
+def _read_provenance(path: Path) -> tuple[str, frozenset[str]]:
     """The device that a record's provenance names, if any, and the counters that were rounded."""
     found = _provenance(path)
     device = found.get("device", "")

@@ -14,7 +14,7 @@ from iosim.gpu.errors import GpuError
 from iosim.gpu.profiling import metrics
 from iosim.gpu.profiling.launch import DEVICE, KernelLaunch
 from iosim.gpu.profiling.reading import read_text
-from iosim.gpu.run import needs
+from iosim.gpu.run import requirements
 
 MISSING = (
     "ncu (Nsight Compute) is not on the PATH: install nsight-compute or the CUDA toolkit, or add "
@@ -64,9 +64,9 @@ def run(asked: Profiling) -> tuple[KernelLaunch, ...]:
     ncu = shutil.which("ncu")
     if ncu is None:
         raise GpuError(MISSING)
-    if not needs.devices():
+    if not requirements.devices():
         raise GpuError(NO_GPU)
-    if needs.forbidden():
+    if requirements.forbidden():
         raise GpuError(FORBIDDEN)
     if shutil.which(asked.command[0]) is None:
         raise GpuError(f"there is no command {asked.command[0]!r}: give it as it is typed")
@@ -89,7 +89,7 @@ def versions() -> dict[str, str]:
     if ncu is not None:
         said = subprocess.run([ncu, "--version"], capture_output=True, text=True).stdout
         found = re.search(r"^Version (\S+)", said, re.MULTILINE)
-    return {"driver": needs.driver_version(), "ncu": found[1] if found else "unknown"}
+    return {"driver": requirements.driver_version(), "ncu": found[1] if found else "unknown"}
 
 
 def arguments(asked: Profiling, listed: frozenset[str]) -> list[str]:

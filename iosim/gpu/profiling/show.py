@@ -145,7 +145,7 @@ def sentences(kernel: ProfiledKernel, judged: Judged) -> list[str]:
     return said
 
 
-def told(kernel: ProfiledKernel, judged: Judged) -> dict[str, Any]:
+def to_dict(kernel: ProfiledKernel, judged: Judged) -> dict[str, Any]:
     """A kernel for scripts: values in base units, None where absent, with counters."""
     return {
         "kernel": kernel.short,

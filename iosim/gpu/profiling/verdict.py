@@ -105,7 +105,7 @@ def judge(kernel: ProfiledKernel) -> Judged:
             "launch",
             f"one launch takes {kernel.each_s * 1e6:.2f} µs (gpu__time_duration.sum), no more than "
             f"the {launch_s * 1e6:g} µs from one launch to the next",
-            _others(busy, "overhead"),
+            _format_busy_units(busy, "overhead"),
             absent,
             _next(kernel, "overhead"),
         )
@@ -115,20 +115,24 @@ def judge(kernel: ProfiledKernel) -> Judged:
         return Judged(
             unit.bound,
             unit.says,
-            f"{_said(unit, busy[unit], kernel)}{full}",
-            _others(busy, unit.bound),
+            f"{_format_unit(unit, busy[unit], kernel)}{full}",
+            _format_busy_units(busy, unit.bound),
             absent,
             _next(kernel, unit.bound),
         )
     if unit is None or absent:
-        seen = f"what was read is below {BUSY:g}%; {_others(busy, 'unknown')}" if busy else ""
+        seen = (
+            f"what was read is below {BUSY:g}%; {_format_busy_units(busy, 'unknown')}"
+            if busy
+            else ""
+        )
         return Judged("unknown", "", seen or "no unit's share of its peak was read", "", absent)
     return Judged(
         "latency",
         "",
         f"no unit does {BUSY:g}% of what it can: the busiest is "
-        f"{_said(unit, busy[unit], kernel)}{_waits(kernel)}",
-        _others({u: x for u, x in busy.items() if u != unit}, "latency"),
+        f"{_format_unit(unit, busy[unit], kernel)}{_waits(kernel)}",
+        _format_busy_units({u: x for u, x in busy.items() if u != unit}, "latency"),
         absent,
         _next(kernel, "latency"),
     )
@@ -142,7 +146,7 @@ def _busiest(busy: dict[BusyUnit, float]) -> BusyUnit | None:
     return next(u for u in busy if u.bound == most.bound and busy[u] >= FULL)
 
 
-def _said(unit: BusyUnit, share: float, kernel: ProfiledKernel) -> str:
+def _format_unit(unit: BusyUnit, share: float, kernel: ProfiledKernel) -> str:
     return f"{unit.says} {share:.1f}% ({kernel.counters[unit.quantity][0]})"
 
 
@@ -159,7 +163,7 @@ def _waits(kernel: ProfiledKernel) -> str:
     )
 
 
-def _others(busy: dict[BusyUnit, float], bound: Verdict) -> str:
+def _format_busy_units(busy: dict[BusyUnit, float], bound: Verdict) -> str:
     """The busiest units of the kind that it is not bound by; of both where it is bound by none."""
     kinds = [kind for kind in _KINDS if kind != bound]
     mine = {u: x for u, x in busy.items() if u.bound in kinds}
@@ -231,7 +235,7 @@ def _conflicts(k: ProfiledKernel) -> str:
     return f"{share:.0f}% of the wavefronts of shared memory are for bank conflicts: swizzle or pad"
 
 
-def _again(k: ProfiledKernel) -> str:
+def _describe_rereads(k: ProfiledKernel) -> str:
     l2, dram = k.values["l2_read"], k.values["dram_read"]
     if not l2 or dram is None or l2 < 4 * max(dram, 1):
         return ""
@@ -319,7 +323,7 @@ HINTS: tuple[Hint, ...] = (
     Hint("coalescing", ("memory", "latency"), _coalescing),
     Hint("bank conflicts", ("memory", "latency", "compute"), _conflicts),
     Hint("fewer bytes", ("memory",), _compulsory),
-    Hint("reuse", ("memory",), _again),
+    Hint("reuse", ("memory",), _describe_rereads),
     Hint("grains", ("memory",), _grains),
     Hint("grid", ("latency",), _small),
     Hint("occupancy", ("latency",), _occupancy),

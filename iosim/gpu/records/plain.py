@@ -70,7 +70,7 @@ def checked(kind: Any, value: Any, where: str) -> Any:
 
 
 @functools.cache
-def _asked(kind: Any) -> tuple[dict[str, Any], set[str]]:
+def _list_fields(kind: Any) -> tuple[dict[str, Any], set[str]]:
     """The types of a dataclass's fields, and the names of those without a default."""
     needed = {
         f.name
@@ -81,7 +81,7 @@ def _asked(kind: Any) -> tuple[dict[str, Any], set[str]]:
 
 
 def _record(kind: Any, value: dict[str, Any], where: str) -> Any:
-    hints, needed = _asked(kind)
+    hints, needed = _list_fields(kind)
     if missing := needed - set(value):
         raise GpuError(f"{where} lacks {', '.join(sorted(missing))}: the record is damaged")
     if unknown := set(value) - set(hints):

@@ -20,7 +20,7 @@ from iosim.gpu.probes import probe
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.memory import DTYPES
 from iosim.problem import Option, size_names, word_bytes
-from iosim.program.marks import masks
+from iosim.program.block_masks import masks
 from iosim.program.walk import bind
 from iosim.tiling.gpu import gpu_tiles
 
@@ -72,11 +72,11 @@ def drawn_jobs(names: Sequence[str], seed: int, number: int) -> list[Job]:
     if not known:
         raise InputError(f"{', '.join(names)} need a block mask: draw of other schedules")
     draw = Draw(seed)
-    found = (job for _ in itertools.count() if (job := _drawn(draw, draw.among(known))))
+    found = (job for _ in itertools.count() if (job := _draw_program(draw, draw.among(known))))
     return list(itertools.islice(found, number))
 
 
-def _drawn(draw: Draw, entry: Algorithm) -> Job | None:
+def _draw_program(draw: Draw, entry: Algorithm) -> Job | None:
     """A program of a schedule; None where what was drawn is none, or doesn't fit."""
     problem = _problem(draw, entry)
     dtype = draw.among(DTYPES)

@@ -152,7 +152,7 @@ def planned(runs: Iterable[WorkerRun]) -> list[dict[str, Any]]:
             found.append(
                 {
                     "algorithm": job["algorithm"],
-                    "sizes": listed(told(job)),
+                    "sizes": listed(job_sizes(job)),
                     "dtype": job["dtype"],
                     "M_words": job["M"],
                     "tiles": listed(job["tiles"]),
@@ -164,7 +164,7 @@ def planned(runs: Iterable[WorkerRun]) -> list[dict[str, Any]]:
     return found
 
 
-def told(job: Mapping[str, Any]) -> dict[str, Any]:
+def job_sizes(job: Mapping[str, Any]) -> dict[str, Any]:
     """Sizes and options of a job, with the pattern of its block mask where it has one."""
     blocks = {"blocks": job["pattern"]} if job["pattern"] else {}
     return {**job["sizes"], **job["variant"], **blocks}
@@ -185,7 +185,7 @@ def _plain(value: Any) -> str:
     return str(value).replace(" ", "-")
 
 
-def wanted(given: Mapping[str, Any]) -> Counters:
+def choose_counters(given: Mapping[str, Any]) -> Counters:
     """Of a report whose switch ``--counters`` is on if nothing is typed."""
     return "wanted" if given["counters"] else ""
 

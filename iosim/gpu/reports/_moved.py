@@ -19,7 +19,7 @@ from typing import Any
 from iosim.counting.numbers import count
 from iosim.gpu.emitter.nests import one_kernel
 from iosim.gpu.errors import GpuError
-from iosim.gpu.layers.counted import STREAM_WORDS, Counted, read_counted
+from iosim.gpu.layers.launch_counters import STREAM_WORDS, Counted, read_counted
 from iosim.gpu.libraries import FUSED_TILES, fused_program
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import COUNTERS, PROFILED

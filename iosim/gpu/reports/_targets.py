@@ -13,7 +13,7 @@ from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import PROVENANCE
 from iosim.gpu.reports._entry import ReportOption
 from iosim.gpu.run.job import Job
-from iosim.gpu.targets import AUTO, PLAIN, TARGETS, known, target
+from iosim.gpu.targets import AUTO, PLAIN, TARGETS, check_target, target
 from iosim.program.walk import Instance
 
 INSTEAD = "instead"  # in a record's provenance: why another target ran than was asked for
@@ -21,7 +21,9 @@ INSTEAD = "instead"  # in a record's provenance: why another target ran than was
 
 def target_option() -> ReportOption:
     """What kernels are emitted for."""
-    return ReportOption("target", PLAIN, f"{', '.join(TARGETS)}, or {AUTO} by the device", known)
+    return ReportOption(
+        "target", PLAIN, f"{', '.join(TARGETS)}, or {AUTO} by the device", check_target
+    )
 
 
 def style_option() -> ReportOption:

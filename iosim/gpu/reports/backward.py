@@ -17,8 +17,8 @@ from typing import Any
 from iosim.algorithms import ALGORITHMS, algorithm
 from iosim.counting.numbers import peak
 from iosim.errors import InputError
-from iosim.gpu.layers.counted import BYTES
-from iosim.gpu.layers.counted import COUNTERS as KINDS
+from iosim.gpu.layers.launch_counters import BYTES
+from iosim.gpu.layers.launch_counters import COUNTERS as KINDS
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import COUNTERS, MEASURED, PROFILED, SPEC
 from iosim.gpu.reports._cases import CASES

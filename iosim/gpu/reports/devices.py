@@ -22,7 +22,7 @@ from iosim.gpu.links.tasks import LIMIT_S, measure
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import MEASURED, PROVENANCE, SPEC, naming
 from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun, integers
-from iosim.gpu.run.needs import devices
+from iosim.gpu.run.requirements import devices
 from iosim.hardware import of_driver
 from iosim.units import parse_int
 
@@ -140,7 +140,7 @@ def _row(case: LinkCase, found: MeasuredLinks, device: str) -> dict[str, Any]:
     return {
         "schedule": case.schedule,
         "how": how,
-        "sizes": case.said,
+        "sizes": case.text,
         "P": case.P,
         "protocol": case.protocol or "chosen",
         "pieces": case.pieces,

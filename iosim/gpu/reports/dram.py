@@ -15,7 +15,7 @@ from iosim.gpu.reports import _axes
 from iosim.gpu.reports._entry import JOB_TASKS, GpuReport, ReportTable, job_runs
 from iosim.gpu.reports.validate import validate_rows
 from iosim.gpu.run.job import Job
-from iosim.output.plot import beside
+from iosim.output.plot import draw_legend
 from iosim.units import bytes_of
 
 ALGORITHM = "flash2"  # its items sweep K and V, which the two models are about
@@ -212,7 +212,7 @@ def _reads_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     axes.set_title(f"L2↔DRAM, reads: in lockstep within {worst:.2%} of the model")
     axes.set_xlabel("predicted bytes at L2↔DRAM (waves of programs)")
     axes.set_ylabel("counted ÷ predicted,\nbytes at L2↔DRAM")
-    beside(axes)
+    draw_legend(axes)
 
 
 def _law_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
@@ -247,7 +247,7 @@ def _law_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     )
     axes.set_xlabel("rows of Q and O resident at once")
     axes.set_ylabel("bytes read at L2↔DRAM,\nin lockstep")
-    beside(axes)
+    draw_legend(axes)
     if kept:
         axes.set_ylim(bottom=0.35 * min(r["measured"] for r in kept))
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from iosim.errors import InputError
 from iosim.gpu.layers import cases
-from iosim.gpu.layers.counted import COUNTERS, ORDINARY, PRODUCT_N, STREAM_WORDS, total
 from iosim.gpu.layers.groups import ATTENTION, CLASSES, COPY, UNKNOWN
+from iosim.gpu.layers.launch_counters import COUNTERS, ORDINARY, PRODUCT_N, STREAM_WORDS, total
 from iosim.gpu.layers.record import LayerRun, LayersRecord, Spec, read_layers
 from iosim.gpu.layers.rows import (
     PUBLISHED,
@@ -26,13 +26,19 @@ from iosim.gpu.layers.rows import (
     class_rows,
     failed_row,
     kernel_rows,
+    list_runs,
     run_row,
-    told,
 )
 from iosim.gpu.records import record as names
 from iosim.gpu.reports import _axes
-from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun, wanted
-from iosim.output.plot import beside
+from iosim.gpu.reports._entry import (
+    GpuReport,
+    ReportOption,
+    ReportTable,
+    WorkerRun,
+    choose_counters,
+)
+from iosim.output.plot import draw_legend
 from iosim.units import parse_int
 
 # Share of the seconds that times may take; counters have the rest.
@@ -106,7 +112,7 @@ def _gate(record: LayersRecord) -> tuple[str, bool]:
 
 def _table(folder: Path) -> ReportTable:
     record = read_layers(folder)
-    runs = told(record)
+    runs = list_runs(record)
     if not runs:
         return ReportTable([], "nothing ran", False, record.measured[0].failed)
     with names.naming(f"{folder / names.MEASURED}"):
@@ -231,7 +237,7 @@ def _least(axes: Any, rows: list[dict[str, Any]]) -> None:
     axes.set_title(f"Time of kernels: {times} times the roofline's least")
     axes.set_xlabel("least time by the roofline, µs (bytes at SM↔L2 and at L2↔DRAM)")
     axes.set_ylabel("measured ÷ least time:\na pass (filled), its kernels (open)")
-    beside(axes)
+    draw_legend(axes)
 
 
 def _bytes(axes: Any, rows: list[dict[str, Any]]) -> None:
@@ -253,7 +259,7 @@ def _bytes(axes: Any, rows: list[dict[str, Any]]) -> None:
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter("{x:g}")
         axes.xaxis.set_minor_formatter("")  # they would overlap over a single decade
-        beside(axes)
+        draw_legend(axes)
     times = _axes.span([_over_model(r) for r in own], ".2f")
     axes.set_title(
         f"Bytes at L2↔DRAM, caches flushed before each kernel:\n{times} times the model's"
@@ -288,10 +294,10 @@ def _speedups(axes: Any, rows: list[dict[str, Any]]) -> None:
     measured, model = (_axes.span([r[x] for r in own], ".1f") for x in ("speedup", "model_speedup"))
     axes.set_title(f"Times the speed of eager: {measured} measured, {model} by the model")
     if own:
-        beside(axes)
+        draw_legend(axes)
 
 
-def _seconds(text: str) -> int:
+def _parse_seconds(text: str) -> int:
     return parse_int("seconds", text)
 
 
@@ -301,13 +307,13 @@ REPORT = GpuReport(
         ReportOption("models", "all", f"{', '.join(cases.MODELS)}, or all", cases.models),
         ReportOption("phases", "all", f"{', '.join(cases.PHASES)}, or all", cases.phases),
         ReportOption("variants", "all", f"{', '.join(cases.VARIANTS)}, or all", cases.variants),
-        ReportOption("seconds", "380", "after so long no more runs are started", _seconds),
+        ReportOption("seconds", "380", "after so long no more runs are started", _parse_seconds),
         ReportOption("quick", False, "small sizes, to see that everything works", bool),
         ReportOption("ordinary", True, "count flop on the ordinary units, too", bool),
         ReportOption("counters", True, "read hardware counters with ncu", bool),
     ),
     plan=_plan,
-    counters=wanted,
+    counters=choose_counters,
     tasks={"measure": _measure, "profile": _watched},
     table=_table,
     columns=(

@@ -13,7 +13,7 @@ from iosim.gpu.records.record import FILES, PROVENANCE
 from iosim.gpu.reports._entry import GpuReport, WorkerRun
 from iosim.gpu.reports._targets import INSTEAD
 from iosim.gpu.run import profiler
-from iosim.gpu.run.needs import machine, no_counters, no_gpu
+from iosim.gpu.run.requirements import machine, no_counters, no_gpu
 from iosim.gpu.targets import PLAIN, chosen
 from iosim.writing import write_text
 

@@ -34,11 +34,11 @@ from iosim.gpu.reports._entry import (
     ReportOption,
     ReportTable,
     WorkerRun,
+    choose_counters,
     integers,
     job_runs,
+    job_sizes,
     listed,
-    told,
-    wanted,
 )
 from iosim.gpu.reports._targets import (
     boundaries_of,
@@ -54,9 +54,9 @@ from iosim.gpu.run.job import Job
 from iosim.gpu.run.memory import check_dtype
 from iosim.gpu.targets import PLAIN
 from iosim.gpu.targets import target as target_of
-from iosim.output.plot import beside
+from iosim.output.plot import draw_legend
 from iosim.problem import word_bytes
-from iosim.program.marks import masks
+from iosim.program.block_masks import masks
 from iosim.units import bytes_of, parse_int
 
 # The largest error that rounding may leave, relative to the largest output.
@@ -255,7 +255,7 @@ def _row(record: Record, at: int) -> ValidateRow:
     moved = model["load"] + model["store"]
     return ValidateRow(
         algorithm=job.algorithm,
-        sizes=listed(told(job.as_dict())),
+        sizes=listed(job_sizes(job.as_dict())),
         dtype=job.dtype,
         M_words=job.M,
         tiles=listed(job.tiles),
@@ -360,7 +360,7 @@ def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     axes.set_title(f"SM↔L2: {len(rows):,} programs, {off:,} unexplained bytes")
     axes.set_xlabel("predicted bytes at SM↔L2 (filled: loads, open: stores)")
     axes.set_ylabel("counted − predicted,\nbytes at SM↔L2")
-    beside(axes, ncols=2, columnspacing=0.6, handletextpad=0.1)
+    draw_legend(axes, ncols=2, columnspacing=0.6, handletextpad=0.1)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -400,7 +400,7 @@ REPORT = GpuReport(
         ReportOption("counters", True, "read hardware counters with ncu", bool),
     ),
     plan=_plan,
-    counters=wanted,
+    counters=choose_counters,
     tasks=JOB_TASKS,
     table=_table,
     columns=(

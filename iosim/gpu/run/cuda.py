@@ -16,8 +16,8 @@ from iosim.gpu.errors import GpuError
 from iosim.gpu.run.bulk import descriptors
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.memory import dtype_of
-from iosim.gpu.run.needs import NO_DEVICE, NO_TORCH
-from iosim.gpu.run.wanted import check_of, hidden
+from iosim.gpu.run.reference import check_of, hidden
+from iosim.gpu.run.requirements import NO_DEVICE, NO_TORCH
 from iosim.gpu.targets import Installation
 from iosim.gpu.targets import target as find
 from iosim.problem import Attention
@@ -73,7 +73,7 @@ class Cuda:
             "int64": self.torch.int64,
         }
 
-    def put(self, flat: NDArray[np.float32], dtype: str) -> Any:
+    def copy_to_device(self, flat: NDArray[np.float32], dtype: str) -> Any:
         """Copy to the device, rounding to `dtype`."""
         return self.torch.from_numpy(flat).to("cuda").to(self.dtypes[dtype])
 
@@ -231,15 +231,15 @@ class Cuda:
 
         A launch of `LONG` seconds or more is its own median: one is enough.
         """
-        first = self.seconds(go)
+        first = self.time_launch(go)
         if first >= LONG:
             return first
         times: list[float] = []
         while len(times) < least or (sum(times) < seconds and len(times) < 100):
-            times.append(self.seconds(go))
+            times.append(self.time_launch(go))
         return statistics.median(times)
 
-    def seconds(self, go: Callable[[], Any]) -> float:
+    def time_launch(self, go: Callable[[], Any]) -> float:
         """Seconds of one launch, between two events."""
         start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()

@@ -83,7 +83,7 @@ class HostArray:
 class Interpreter:
     """A `Device` that is this CPU."""
 
-    def put(self, flat: NDArray[Any], dtype: str) -> HostArray:
+    def copy_to_device(self, flat: NDArray[Any], dtype: str) -> HostArray:
         """Round to `dtype`, to nearest even."""
         return HostArray(to_bf16(flat) if dtype == "bf16" else flat.astype(_NUMPY[dtype]), dtype)
 

@@ -15,7 +15,7 @@ from iosim.gpu.probes import probe
 from iosim.gpu.run.patterns import mask
 from iosim.gpu.targets import PLAIN, target
 from iosim.problem import size_names
-from iosim.program.marks import masks
+from iosim.program.block_masks import masks
 from iosim.program.walk import Instance, bind
 
 
@@ -57,7 +57,7 @@ class Job:
     def of(cls, algorithm: str, problem: Any, tiles: dict[str, int], **others: Any) -> Job:
         """The job of a problem; the other arguments are fields."""
         names = size_names(type(problem))
-        told = problem.told
+        told = problem.as_dict
         sizes = {name: told[name] for name in names}
         variant = {
             name: list(value) if isinstance(value, tuple) else value

@@ -63,7 +63,7 @@ def prepare(
     """Give every kernel its memory; launch them in order, each after the one before has ended."""
     functions = load_kernels(emitted)
     masks = {
-        name: device.put(mask.array.astype(np.int32).ravel(), "int32")
+        name: device.copy_to_device(mask.array.astype(np.int32).ravel(), "int32")
         for name, mask in emitted.instance.masks
     }
     found = []
@@ -80,7 +80,7 @@ def prepare(
     return found
 
 
-def counted(emitted: Emitted, prepared: list[Prepared], device: Device) -> Counts:
+def sum_counters(emitted: Emitted, prepared: list[Prepared], device: Device) -> Counts:
     """Add up what the kernels' own counters say, in words."""
     # A tensor that no kernel touches (an empty stationary part's) still has its row.
     keys = emitted.instance.program.keys()
@@ -111,4 +111,4 @@ def run_once(
         for t in instance.program.tensors
         if t.name not in inputs
     }
-    return Outcome(outputs, counted(emitted, prepared, device) if count else None)
+    return Outcome(outputs, sum_counters(emitted, prepared, device) if count else None)

@@ -34,7 +34,7 @@ def check_dtype(dtype: str) -> str:
 class Device(Protocol):
     """What a run needs of a place to run: two implementations, NumPy and torch."""
 
-    def put(self, flat: NDArray[Any], dtype: str) -> Any:
+    def copy_to_device(self, flat: NDArray[Any], dtype: str) -> Any:
         """Copy a flat array to the device as `dtype`."""
         ...
 
@@ -96,6 +96,6 @@ def allocate(
 ) -> dict[str, Any]:
     """Every tensor of the program on the device, by name."""
     return {
-        t.name: device.put(pack(t, instance, inputs.get(t.name)), dtype_of(t, dtype))
+        t.name: device.copy_to_device(pack(t, instance, inputs.get(t.name)), dtype_of(t, dtype))
         for t in instance.program.tensors
     }

@@ -27,7 +27,7 @@ def _band(rows: int, columns: int) -> Bools:
     return found
 
 
-def _drawn(rows: int, columns: int) -> Bools:
+def _draw_pattern(rows: int, columns: int) -> Bools:
     """Three tiles of ten, drawn, and none in the first row."""
     draw = random.Random(1).random
     found = np.array([[draw() < 0.3 for _ in range(columns)] for _ in range(rows)])
@@ -42,7 +42,11 @@ def _below(rows: int, columns: int) -> Bools:
     return found
 
 
-PATTERNS: dict[str, Callable[[int, int], Bools]] = {"band": _band, "drawn": _drawn, "below": _below}
+PATTERNS: dict[str, Callable[[int, int], Bools]] = {
+    "band": _band,
+    "drawn": _draw_pattern,
+    "below": _below,
+}
 
 
 def mask(name: str, rows: int, columns: int) -> Bools:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.counters import anonymous, known_boundary
-from iosim.gpu.run.needs import FORBIDDEN, NO_NCU
+from iosim.gpu.run.requirements import FORBIDDEN, NO_NCU
 from iosim.writing import write_text
 
 

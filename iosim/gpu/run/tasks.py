@@ -21,9 +21,9 @@ from iosim.gpu.records.record import KernelUse, Measured, Profiled, as_plain
 from iosim.gpu.run.bulk import descriptors
 from iosim.gpu.run.cuda import Cuda, torch_module
 from iosim.gpu.run.job import Job
-from iosim.gpu.run.launch import counted, load_kernels, prepare
+from iosim.gpu.run.launch import load_kernels, prepare, sum_counters
 from iosim.gpu.run.memory import dtype_of
-from iosim.gpu.run.needs import driver_version
+from iosim.gpu.run.requirements import driver_version
 from iosim.writing import replacing
 
 
@@ -46,7 +46,7 @@ def _measure(job: Job) -> Measured:
             counting = prepare(emitted, memory, device, count=True)
             for p in counting:
                 p.go()
-            words = {" ".join(k): n for k, n in counted(emitted, counting, device)}
+            words = {" ".join(k): n for k, n in sum_counters(emitted, counting, device)}
             for t in job.problem.form.outputs:
                 memory[t.name].fill_(float("nan"))
         kernels = prepare(emitted, memory, device, count=False)

@@ -54,7 +54,7 @@ def chosen(asked: str, machine: Installation) -> tuple[str, str]:
     return PLAIN, f"--target {asked}: {missing}; the plain target runs in its place"
 
 
-def known(asked: str) -> str:
+def check_target(asked: str) -> str:
     """A target's name, or ``auto``; InputError for another."""
     if asked not in (AUTO, *TARGETS):
         raise InputError(f"unknown target {asked!r}: {closest(asked, (AUTO, *TARGETS))}")

@@ -18,8 +18,8 @@ from iosim.fusion import Absent, Illegal, fused, kernel
 from iosim.fusion.best import cheapest
 from iosim.fusion.groups import Groups, bits
 from iosim.fusion.kernels import connected
-from iosim.fusion.known import FUSIONS
 from iosim.fusion.members import Members
+from iosim.fusion.named_fusions import FUSIONS
 from iosim.layers.graph import Graph
 from iosim.layers.traffic import Crossing
 from iosim.problem import word_bytes
@@ -75,7 +75,7 @@ def structure(graph: Graph, M: int) -> dict[str, Any]:
         "refused": refused,
         "stops": [[list(bits(mask)), reasons.of(mask)] for mask in _stops(groups, sets)],
         "reasons": reasons.said,
-        "fusions": _known(graph, M),
+        "fusions": _named_fusions(graph, M),
     }
 
 
@@ -171,7 +171,7 @@ def _best(
     return found
 
 
-def _known(graph: Graph, M: int) -> dict[str, list[list[int]]]:
+def _named_fusions(graph: Graph, M: int) -> dict[str, list[list[int]]]:
     """The kernels of each fusion that is no search, and that is of this graph."""
     place = {op.name: k for k, op in enumerate(graph.operators)}
     found = {}
@@ -192,7 +192,7 @@ def _stops(groups: Groups, sets: Sequence[int]) -> list[int]:
     beyond = {
         more
         for mask in sets
-        for near in bits(_beside(groups, mask))
+        for near in bits(_find_neighbors(groups, mask))
         if (more := groups.closed(mask | 1 << near)) not in known
     }
     least: list[int] = []
@@ -202,10 +202,10 @@ def _stops(groups: Groups, sets: Sequence[int]) -> list[int]:
     return least
 
 
-def _beside(groups: Groups, mask: int) -> int:
+def _find_neighbors(groups: Groups, mask: int) -> int:
     near = 0
     for k in bits(mask):
-        near |= groups.beside[k]
+        near |= groups.neighbors[k]
     return near & ~mask
 
 

@@ -46,7 +46,7 @@ SWEEPS = (
 
 
 def data() -> dict[str, Any]:
-    """The view's part of the payload, as `made` gave it.
+    """The view's part of the payload, as `build_data` gave it.
 
     ``machines``: id → device, L2 in bytes, multiprocessors.  ``columns``: name → what it says, its
     unit, the boundary that its number is of; ``pairs``, those that are loads and stores of one
@@ -62,7 +62,7 @@ def is_shown(one: SavedReport) -> bool:
     return one.report.name in SHOWN and not one.folder.name.startswith("validate-drawn")
 
 
-def made(folder: Path) -> dict[str, Any]:
+def build_data(folder: Path) -> dict[str, Any]:
     """The view's data from the records of all machines under `folder`, of reports that it shows.
 
     Raises GpuError for a record that is damaged.
@@ -90,7 +90,7 @@ def made(folder: Path) -> dict[str, Any]:
                 "summary": one.table.summary,
                 "good": one.table.good,
                 "provenance": read_json(one.folder / PROVENANCE, dict[str, str]),
-                "points": [asdict(x) for x in _shown(one).points],
+                "points": [asdict(x) for x in _find_view(one).points],
                 "rows": len(rows),
                 "table": pack(rows, like[0], known[0]),
                 "tensors": pack(moved, like[1], known[0]),
@@ -115,7 +115,7 @@ def tensors(one: SavedReport) -> list[dict[str, Any]]:
     ``moves`` has direction, tensor and bytes in a word of each; ``model`` and ``kernel`` are words
     in this order, ``kernel`` None where the kernel did not count.
     """
-    skipped = _shown(one).skipped
+    skipped = _find_view(one).skipped
     if skipped is None:
         return []
     pairs = list(zip(*read_measured(one.folder), strict=True))
@@ -133,7 +133,7 @@ def _moved(job: Job, row: Measured) -> dict[str, Any]:
     }
 
 
-def _shown(one: SavedReport) -> Any:
+def _find_view(one: SavedReport) -> Any:
     return SHOWN[one.report.name]
 
 
@@ -219,5 +219,5 @@ def clock_text(ticks: NDArray[np.int64]) -> str:
 
 
 if __name__ == "__main__":
-    size = committed.write(MADE, made(shipped("experiments") / "data" / "gpu"))
+    size = committed.write(MADE, build_data(shipped("experiments") / "data" / "gpu"))
     print(f"{MADE.name}: {size:,} bytes", file=sys.stderr)

@@ -107,7 +107,7 @@ def data() -> dict[str, Any]:
     form = Attention.plain_form()
     return {
         "classes": {klass.name: klass.says for klass in WIDE},
-        "schedules": [_told(a) for a in all_algorithms(form.kind)],
+        "schedules": [_to_dict(a) for a in all_algorithms(form.kind)],
         "bounds": [_stated(b) for b in _bounds()],
         "presets": [preset_data(preset) for preset in PRESETS],
         "own": own_data(),
@@ -280,7 +280,7 @@ def _words(b: Bound, problem: Attention, sizes: Sequence[int]) -> list[float | N
     return words
 
 
-def _told(a: Algorithm) -> dict[str, Any]:
+def _to_dict(a: Algorithm) -> dict[str, Any]:
     """What the view says of a schedule."""
     return {
         "name": a.name,

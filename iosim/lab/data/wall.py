@@ -17,7 +17,7 @@ from typing import Any
 
 from iosim.fusion import FUSIONS
 from iosim.hardware import MACHINES, Hardware
-from iosim.hardware.record import said
+from iosim.hardware.record import format_number
 from iosim.lab.data import committed
 from iosim.lab.data.fusing import SEARCHED, costs, structure
 from iosim.layers.architectures import layer
@@ -46,11 +46,11 @@ _OF = {MATRIX: "products", VECTOR: "others", L2_DRAM: L2_DRAM, SM_L2: SM_L2}
 
 
 def data() -> dict[str, Any]:
-    """The view's part of the payload, as `made` gave it."""
+    """The view's part of the payload, as `build_data` gave it."""
     return committed.read(MADE)
 
 
-def made() -> dict[str, Any]:
+def build_data() -> dict[str, Any]:
     """The view's data from today's layers and machines.
 
     ``memories`` are words of fast memory, rising, by boundary.  A machine has the place of its own
@@ -129,7 +129,7 @@ def machine_data(machine: Hardware, memories: dict[str, list[int]]) -> dict[str,
             {"name": LAUNCH, "bound": LIMITS[LAUNCH], "s": roof.launch_s},
         ],
         "numbers": [
-            {"name": name, "said": said(value, unit), "source": source}
+            {"name": name, "said": format_number(value, unit), "source": source}
             for name, value, unit, source in machine.numbers()
         ],
         "unknown": roof.unknown(),
@@ -141,4 +141,4 @@ def _dtype(machine: Hardware) -> str:
 
 
 if __name__ == "__main__":
-    print(f"{MADE.name}: {committed.write(MADE, made()):,} bytes", file=sys.stderr)
+    print(f"{MADE.name}: {committed.write(MADE, build_data()):,} bytes", file=sys.stderr)

@@ -217,7 +217,7 @@ def _fills(of: Algorithm) -> list[str]:
 
 def _forms(of: Algorithm, packed: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Options, joined, and what the page needs to bind the program that is traced for them."""
-    for given in _given(of):
+    for given in _list_options(of):
         form = _example(of, set(given)).form
         if not of.supports(form):
             continue
@@ -234,7 +234,7 @@ def _forms(of: Algorithm, packed: list[dict[str, Any]]) -> Iterator[tuple[str, d
         )
 
 
-def _given(of: Algorithm) -> Iterable[tuple[str, ...]]:
+def _list_options(of: Algorithm) -> Iterable[tuple[str, ...]]:
     """The sets of options for which a program travels, each sorted and once."""
     options = {x.name: x for x in of.problem.options() if x.name not in of.lacks}
     masks = MASKS.values() if "window" in options else list(MASKS.values())[: 2 if options else 1]

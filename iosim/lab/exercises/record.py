@@ -197,7 +197,7 @@ class CountedBy:
     def of(cls, asked: Exercise) -> CountedBy:
         """Raises InputError for other names than the sizes and tiles of the schedule."""
         told = dict(asked.count)
-        program, key = _taken(told, "program"), _taken(told, "key")
+        program, key = _pop_field(told, "program"), _pop_field(told, "key")
         tiles = {p.name: p.axis for p in algorithm(program).program.params}
         sizes = tuple(x for x in asked.names if x not in tiles)
         if missing := [x for x in tiles if x not in asked.names]:
@@ -233,7 +233,7 @@ def _choice(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
             raise InputError(f"the answer {of.answer!r} is no choice: give one of the choices")
         return {"least": None}
     told = dict(of.least)
-    M = evaluate(str(_taken(told, "M")), told)
+    M = evaluate(str(_pop_field(told, "M")), told)
     if M.denominator != 1 or M < 1:
         raise InputError(f"least has M = {M}: give a whole number from 1 on")
     moved = {name: _fewest(name, int(M), told) for name in of.choices}
@@ -251,7 +251,7 @@ def _fewest(program: str, M: int, sizes: Mapping[str, Any]) -> float:
 
 def _tiles(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
     told = dict(of.fit)
-    program, M, only = _taken(told, "program"), _taken(told, "M"), told.pop("best", False)
+    program, M, only = _pop_field(told, "program"), _pop_field(told, "M"), told.pop("best", False)
     problem = problem_of(program, told)
     found = best(program, M, told)  # raises where nothing fits
     params = [p.name for p in algorithm(program).program.params]
@@ -267,7 +267,7 @@ def _tiles(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
     }
 
 
-def _taken(told: dict[str, Any], name: str) -> Any:
+def _pop_field(told: dict[str, Any], name: str) -> Any:
     if name not in told:
         raise InputError(f"{told} has no {name}: give it")
     return told.pop(name)

@@ -96,7 +96,7 @@ class _Plain:
     def words(self, v: str) -> int:
         return self.dag.words[list(self.dag.preds).index(v)]
 
-    def held(self, u: tuple[str, ...]) -> set[str]:
+    def resident_set(self, u: tuple[str, ...]) -> set[str]:
         return self.reads[u] | {u[0]}
 
     def is_stored(self, v: str) -> bool:
@@ -131,7 +131,7 @@ def _moments(game: _Plain, certificate: Mapping[str, Any]) -> int:
                 return x
             if u in game.earlier[a]:
                 return 0
-        if kind in ("y", "red") and a in game.held(u):
+        if kind in ("y", "red") and a in game.resident_set(u):
             _need(kind == "y", "a value that is held is not counted as red besides")
             return 0
         sums[kind, a, u] = sums.get((kind, a, u), 0) + x
@@ -169,15 +169,15 @@ def _row(game: _Plain, kind: str, row: list[Any]) -> tuple[int, list[tuple[int, 
         return sign, [(sign, "z", a, b), (sign, "z", b, a)]
     if kind == "cap":
         (u,) = row
-        rest = [v for v in game.values if v not in game.held(u)]
-        held = sum(game.words(v) for v in game.held(u) if v != game.flying.get(u))
+        rest = [v for v in game.values if v not in game.resident_set(u)]
+        held = sum(game.words(v) for v in game.resident_set(u) if v != game.flying.get(u))
         return held - game.M, [(-game.words(v), "red", v, u) for v in rest]
     v, *ops = row
     _need(game.counts(v), f"{v} may be computed again")
     if kind == "live":
         u, t, needs = ops
         _need(t in game.touches[v] and needs in game.needs[v] and t != needs, f"{v} is not live")
-        _need(v not in game.held(u), f"{v} is held")
+        _need(v not in game.resident_set(u), f"{v} is held")
         return 0, [(1, "y", v, u), (1, "red", v, u), (-1, "z", t, u), (1, "z", needs, u)]
     if kind == "loads":
         return 0, [(1, "L", v, None), (-1, "N", v, ops[0]), (-1, "y", v, ops[0])]
@@ -232,11 +232,13 @@ def _wavefront(game: _Plain, certificate: Mapping[str, Any]) -> int:
                     _need(there in game.direct[here], f"{here} does not depend on {there}")
                     continue
                 _need(here in game.touches[v] and there in game.needs[v], f"no step along {v}")
-                _need(v not in used and v not in game.held(u), f"{v} comes twice, or is held")
+                _need(
+                    v not in used and v not in game.resident_set(u), f"{v} comes twice, or is held"
+                )
                 _need(game.counts(v), f"{v} may be computed again")
                 _need(which == "loads" or game.is_stored(v), f"{v} need not be stored besides")
                 used.add(v)
-        extra += max(0, len(game.held(u)) + len(certificate[which]) - game.M)
+        extra += max(0, len(game.resident_set(u)) + len(certificate[which]) - game.M)
     return game.compulsory() + extra
 
 

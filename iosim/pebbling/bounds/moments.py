@@ -103,7 +103,9 @@ def rows(order: PartialOrder, moments: list[int]) -> Iterator[Row]:
             terms: list[tuple[int, Variable]] = [(1, ("z", a, b)), (1, ("z", b, a))]
             yield ("either", a, b, 1), 1, terms
             yield ("either", a, b, -1), -1, [(-x, z) for x, z in terms]
-    counted = [v for v in order.counted if order.after[v] and order.touch[v].bit_count() > 1]
+    counted = [
+        v for v in order.reloaded_values if order.after[v] and order.touch[v].bit_count() > 1
+    ]
     for u in moments:
         terms = [(-order.words[v], ("red", v, u)) for v in counted if not order.hold[u] >> v & 1]
         yield ("cap", u), order.takes[u] - order.M, terms
@@ -151,7 +153,7 @@ class _Columns:
         self.cost: list[int] = []
         self.most: list[int] = []
 
-    def known(self, x: Variable) -> int | None:
+    def fixed_value(self, x: Variable) -> int | None:
         kind, w, u = x
         if kind == "z":
             if w == u or self.order.above[u] >> w & 1:
@@ -184,7 +186,7 @@ def _solved(
             return None
         kept = len(where)
         for x, variable in terms:
-            known = columns.known(variable)
+            known = columns.fixed_value(variable)
             if known is None:
                 where.append(columns[variable])
                 values.append(x)

@@ -71,7 +71,7 @@ class PartialOrder:
         return mask(k for k, v in enumerate(self.names) if self.into[k] and v not in outputs)
 
     @property
-    def counted(self) -> range | list[int]:
+    def reloaded_values(self) -> range | list[int]:
         """Values that a later use must load once they are evicted: with recomputation, inputs."""
         if self.recompute:
             return [v for v in range(self.values) if not self.into[v]]
@@ -81,7 +81,7 @@ class PartialOrder:
         """Values touched before an operation and needed after it in every schedule."""
         return [
             v
-            for v in self.counted
+            for v in self.reloaded_values
             if not self.hold[u] >> v & 1
             and self.touch[v] & self.above[u]
             and self.after[v] & self.below[u]

@@ -37,7 +37,7 @@ def bound(order: PartialOrder, seconds: float) -> tuple[int, dict[str, Any]] | N
     best: tuple[int, int] = (0, -1)
     candidates = [u for u in range(order.n) if order.above[u] and order.below[u]]
     candidates.sort(key=lambda u: -len(order.spanning(u)))
-    counted = set(order.counted)
+    counted = set(order.reloaded_values)
     for u in candidates[:MANY]:
         if time.monotonic() > until:
             break

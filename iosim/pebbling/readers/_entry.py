@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from iosim.pebbling.drawn import Drawn
+from iosim.pebbling.graph_input import Drawn
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
@@ -34,12 +34,12 @@ class Reader:
     read: Callable[[str, str], Drawn]
 
 
-def whole(text: str) -> int | None:
+def parse_integer(text: str) -> int | None:
     """A whole number in ASCII digits, or None."""
     return int(text) if _WHOLE.fullmatch(text) else None
 
 
-def shown(line: str) -> str:
+def shorten_line(line: str) -> str:
     """A line for a message, cut where it is long."""
     text = line.strip()
     return repr(text if len(text) <= 60 else f"{text[:60]}…")

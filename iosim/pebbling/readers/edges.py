@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from iosim.errors import InputError
-from iosim.pebbling.drawn import Arc, Drawn
-from iosim.pebbling.readers._entry import Reader, shown, whole
+from iosim.pebbling.graph_input import Arc, Drawn
+from iosim.pebbling.readers._entry import Reader, parse_integer, shorten_line
 
 SAYS = "give one 'operand result' or 'operand result words' per line"
 
@@ -16,11 +16,11 @@ def read(name: str, text: str) -> Drawn:
         words = line.split("#")[0].split()
         if not words:
             continue
-        weight = whole(words[2]) if len(words) == 3 else None
+        weight = parse_integer(words[2]) if len(words) == 3 else None
         if len(words) not in (2, 3) or (len(words) == 3 and weight is None):
             raise InputError(
                 f"{name}:{number}: expected 'operand result' or 'operand result words', got "
-                f"{shown(line)}"
+                f"{shorten_line(line)}"
             )
         edges.append(Arc(words[0], words[1], weight, f"{name}:{number}"))
     if not edges:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from iosim.errors import InputError, install
 from iosim.pebbling.dag import short
-from iosim.pebbling.drawn import Drawn, drawn_from_networkx
+from iosim.pebbling.graph_input import Drawn, drawn_from_networkx
 from iosim.pebbling.readers._entry import Reader
 
 SAYS = "write networkx.write_graphml of a DiGraph"

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from iosim.errors import InputError
-from iosim.pebbling.drawn import Arc, Drawn, Vertex
+from iosim.pebbling.graph_input import Arc, Drawn, Vertex
 from iosim.pebbling.maker import check_reach
-from iosim.pebbling.readers._entry import Reader, shown, whole
+from iosim.pebbling.readers._entry import Reader, parse_integer, shorten_line
 
 SAYS = "write what OneStopParallel's WriteComputationalDagHyperdagFormatDb writes"
 
@@ -40,10 +40,10 @@ class _Lines:
             raise InputError(
                 f"{self.name}:{self.number}: the file ends, cut off: expected {what}"
             ) from None
-        found = [whole(word) for word in line.split()]
+        found = [parse_integer(word) for word in line.split()]
         numbers = [x for x in found if x is not None]
         if len(numbers) != len(found) or not least <= len(numbers) <= most:
-            raise self.error(f"expected {what}, whole numbers, got {shown(line)}")
+            raise self.error(f"expected {what}, whole numbers, got {shorten_line(line)}")
         return numbers
 
     def error(self, says: str) -> InputError:
@@ -100,7 +100,9 @@ def read(name: str, text: str) -> Drawn:
             edges.append(Arc(str(source[h]), str(v), at=lines.at))
     rest = next(lines.rows, None)
     if rest:
-        raise InputError(f"{name}:{rest[0]}: a line beyond the {pins} pins: {shown(rest[1])}")
+        raise InputError(
+            f"{name}:{rest[0]}: a line beyond the {pins} pins: {shorten_line(rest[1])}"
+        )
     for h, (_, at) in words.items():
         if h not in source:
             raise InputError(f"{at}: hyperedge {h} has no pin")

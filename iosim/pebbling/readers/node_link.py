@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from iosim.errors import InputError
-from iosim.pebbling.drawn import Arc, Drawn, vertex, weight
+from iosim.pebbling.graph_input import Arc, Drawn, vertex, weight
 from iosim.pebbling.readers._entry import Reader
 from iosim.reading import parse
 

@@ -7,8 +7,8 @@ known by their own names.
 
 >>> from iosim.problem import Attention
 >>> name = "cudnn_generated_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_4x1x1_cga1x1x1"
->>> kernel = known(name, "flash2", Attention(4096, 64, heads=8))
->>> kernel.title, kernel.tiles(kernel.found(name))
+>>> kernel = find_kernel(name, "flash2", Attention(4096, 64, heads=8))
+>>> kernel.title, kernel.tiles(kernel.match_name(name))
 ('cuDNN, forward', {'B_r': 128, 'B_c': 128})
 """
 
@@ -30,7 +30,7 @@ from iosim.program.walk import Instance
 Tiles = dict[str, int]
 
 
-def _own(algorithm: str) -> Callable[[Any], Program]:
+def _traced_schedule(algorithm: str) -> Callable[[Any], Program]:
     return lambda problem: probe(algorithm).program_for(problem)
 
 
@@ -85,14 +85,14 @@ class KnownKernel:
     statistics: bool = False
     source: str = ""
 
-    def found(self, name: str) -> dict[str, str] | None:
+    def match_name(self, name: str) -> dict[str, str] | None:
         """What the pattern's groups say of a kernel's name; None for another kernel."""
         match = re.search(self.pattern, name)
         return None if match is None else match.groupdict()
 
     def takes(self, name: str, problem: Any) -> bool:
         """Whether a kernel of the name may solve a problem, as far as the name tells."""
-        found = self.found(name) or {}
+        found = self.match_name(name) or {}
         spare = int(found["d"]) - problem.sizes["d"] if "d" in found else 0
         masked = found.get("causal") in ("1", "true")
         alike = "causal" not in found or masked == problem.causal
@@ -142,7 +142,7 @@ KNOWN: dict[str, KnownKernel] = {
         title="FlashAttention-2, forward",
         pattern=rf"flash_fwd_kernel<{_FWD}",
         algorithm="flash2",
-        program=_own("flash2"),
+        program=_traced_schedule("flash2"),
         tiles=_sides(B_r="rows", B_c="columns"),
         statistics=True,
         source=f"the kernel's template arguments; {_READ}",
@@ -181,7 +181,7 @@ KNOWN: dict[str, KnownKernel] = {
         title="FlashAttention-3, forward",
         pattern=_FA3,
         algorithm="flash2",
-        program=_own("flash2"),
+        program=_traced_schedule("flash2"),
         tiles=_sides(B_r="rows", B_c="columns"),
         persistent=True,
         bulk=_FORWARD,
@@ -192,7 +192,7 @@ KNOWN: dict[str, KnownKernel] = {
         title="cuDNN, forward",
         pattern=_CUDNN.format("fprop", r"(?P<columns>\d+)", "4x1x1"),
         algorithm="flash2",
-        program=_own("flash2"),
+        program=_traced_schedule("flash2"),
         tiles=_sides(B_r=128, B_c="columns"),
         persistent=True,
         bulk=_FORWARD,
@@ -214,7 +214,7 @@ KNOWN: dict[str, KnownKernel] = {
         title="cuBLAS, a product by bulk copies",
         pattern=_NVJET,
         algorithm="matmul",
-        program=_own("matmul"),
+        program=_traced_schedule("matmul"),
         tiles=_sides(B_m="rows", B_n="columns", B_k="depth"),
         persistent=True,
         bulk=frozenset("ABC"),
@@ -225,7 +225,7 @@ KNOWN: dict[str, KnownKernel] = {
         title="attention of Triton's tutorial",
         pattern=r"^_attn_fwd",
         algorithm="flash2",
-        program=_own("flash2"),
+        program=_traced_schedule("flash2"),
         bulk=None,
         statistics=True,
         source="the tutorial's text",
@@ -234,7 +234,7 @@ KNOWN: dict[str, KnownKernel] = {
         title="a product of Triton's tutorial",
         pattern=r"^matmul_kernel$",
         algorithm="matmul",
-        program=_own("matmul"),
+        program=_traced_schedule("matmul"),
         bulk=None,
         whole=frozenset("mn"),
         source="the tutorial's text, in which rows and columns beyond the edge wrap around",
@@ -242,10 +242,10 @@ KNOWN: dict[str, KnownKernel] = {
 }
 
 
-def known(name: str, algorithm: str, problem: Any) -> KnownKernel | None:
+def find_kernel(name: str, algorithm: str, problem: Any) -> KnownKernel | None:
     """The family of a kernel that has a schedule and may solve a problem; None for none."""
     for kernel in KNOWN.values():
-        if kernel.algorithm == algorithm and kernel.found(name) is not None:
+        if kernel.algorithm == algorithm and kernel.match_name(name) is not None:
             return kernel if kernel.takes(name, problem) else None
     own = re.fullmatch(rf"{re.escape(algorithm)}(?:_(\d+))?", name)
     if own is None:
@@ -255,7 +255,7 @@ def known(name: str, algorithm: str, problem: Any) -> KnownKernel | None:
         title=f"{name}, as iosim emits it",
         pattern="",
         algorithm=algorithm,
-        program=_own(algorithm),
+        program=_traced_schedule(algorithm),
         nest=number,
         bulk=None,
         boxes=_padded,
@@ -263,13 +263,13 @@ def known(name: str, algorithm: str, problem: Any) -> KnownKernel | None:
     )
 
 
-def taken(name: str, algorithm: str) -> KnownKernel:
+def assume_kernel(name: str, algorithm: str) -> KnownKernel:
     """A kernel that is not known, taken to be of a schedule."""
     return KnownKernel(
         title=f"{name}, taken to be {algorithm}",
         pattern="",
         algorithm=algorithm,
-        program=_own(algorithm),
+        program=_traced_schedule(algorithm),
         bulk=None,
         source="as asked",
     )

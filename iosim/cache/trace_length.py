@@ -13,13 +13,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from iosim.cache.ground import Ints, Loops, extent, resolved
+from iosim.cache.address_map import Ints, Loops, extent, resolved
 from iosim.cache.references import Action, Piece, Position, Repeat, Straight, Touch
 from iosim.errors import InputError
 from iosim.program import space
+from iosim.program.block_masks import masks, numbered_tiles
 from iosim.program.index import Edge, Span, Tile
 from iosim.program.ir import Loop, Program
-from iosim.program.marks import masks, numbered_tiles
 from iosim.program.walk import Instance
 
 # Iterations that are counted at once.

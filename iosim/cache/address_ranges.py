@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.watched import Watch, parts
+from iosim.cache.progress import Watch, parts
 
 Ints = NDArray[np.int64]
 
@@ -41,7 +41,7 @@ def runs_of(offset: Ints) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def distinct(numbers: Ints, watch: Watch) -> tuple[Ints, Ints]:
     """The distinct numbers, ascending, and how many there are of each.
 
-    >>> from iosim.cache.watched import unwatched
+    >>> from iosim.cache.progress import unwatched
     >>> [x.tolist() for x in distinct(np.array([5, 0, 5]), unwatched)]
     [[0, 5], [1, 2]]
     """

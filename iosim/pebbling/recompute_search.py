@@ -17,7 +17,7 @@ import numpy as np
 from iosim.pebbling.bits import WIDTH, members
 from iosim.pebbling.expand import AT_ONCE, Expander
 from iosim.pebbling.game import Game, Move
-from iosim.pebbling.layers import Stop
+from iosim.pebbling.layered_search import Stop
 from iosim.pebbling.operations import Operation
 from iosim.pebbling.rules import Rules, search_size
 from iosim.pebbling.states import Seen, States, concat, distinct, one
@@ -47,9 +47,9 @@ def levels(rules: Rules, found: Found, limits: Limits) -> None:
 
 def _levels(rules: Rules, found: Found, limits: Limits) -> None:
     room = max(0.0, limits.room)
-    at_once = int(min(AT_ONCE, 0.05 * room / CHILD, 1e5 * max(limits.left, 0.01)))
+    at_once = int(min(AT_ONCE, 0.05 * room / CHILD, 1e5 * max(limits.remaining_seconds, 0.01)))
     expand = Expander(rules, at_once)
-    symmetry = Symmetry(rules, min(1.0, 0.05 * limits.left))
+    symmetry = Symmetry(rules, min(1.0, 0.05 * limits.remaining_seconds))
     level, chunk = rules.compulsory, 64
     pending: dict[int, list[States]] = {level: [expand.start()]}
     seen = Seen()
@@ -74,7 +74,7 @@ def _levels(rules: Rules, found: Found, limits: Limits) -> None:
                 slack = NO_LIMIT if found.cost is None else found.cost - 1 - level
                 children = expand(states.take(rows), slack)
                 c = symmetry.canonical(children.states.under(numbers[rows]))
-                done = expand.done(c)
+                done = expand.find_goals(c)
                 if done.any():
                     goals = np.nonzero(done)[0]
                     best = int(goals[np.argmin(children.rise[goals])])

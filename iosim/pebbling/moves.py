@@ -26,7 +26,7 @@ def moments(packed: Packed, steps: Iterable[SweepStep]) -> list[tuple[int, int]]
     return found[::-1] if packed.back else found
 
 
-def written(rules: Rules, packed: Packed, steps: Iterable[SweepStep]) -> list[Move]:
+def to_moves(rules: Rules, packed: Packed, steps: Iterable[SweepStep]) -> list[Move]:
     """The moves: of each operation evictions and loads, itself, a store, deletions.
 
     A value that is evicted is stored if it has no blue pebble; what must be red is loaded; a value

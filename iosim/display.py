@@ -25,7 +25,7 @@ class Displayed:
     html_by: ClassVar[str]
 
     def _repr_html_(self) -> str:
-        found: str = called(self.html_by, self)
+        found: str = call_by_path(self.html_by, self)
         return found
 
 
@@ -42,7 +42,7 @@ class Tabled(Displayed):
 
     def table(self) -> Table:
         """The value as rows of plain numbers and text, with units in the names of columns."""
-        found: Table = called(self.table_by, self)
+        found: Table = call_by_path(self.table_by, self)
         return found
 
     def to_pandas(self) -> Any:
@@ -58,7 +58,7 @@ class Tabled(Displayed):
         return self.table().plot()
 
 
-def called(place: str, *values: Any) -> Any:
+def call_by_path(place: str, *values: Any) -> Any:
     """What the function at a place (``module:name``) gives; its module is imported here."""
     import importlib
 

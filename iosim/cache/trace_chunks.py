@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.cache.address_map import Ground, Ints
 from iosim.cache.boxes import Expanding
-from iosim.cache.copies import Copies
-from iosim.cache.ground import Ground, Ints
 from iosim.cache.stream import CHUNK, Accesses
+from iosim.cache.trace_walk import Copies
 
 Marks = NDArray[np.bool_]
 
@@ -119,7 +119,7 @@ class _Writer:
             else:  # no room for one: in pieces
                 one = np.empty((1, size), np.int64)
                 _fill(one, rows, slice(done, done + 1))
-                yield from self.put(one[0], rows.marks)
+                yield from self.copy_accesses(one[0], rows.marks)
             done += max(whole, 1)
             if not self.room:
                 yield self.full()
@@ -134,7 +134,7 @@ class _Writer:
         self.at += size
         return self.address[here], self.write[here]
 
-    def put(self, address: Ints, write: Marks) -> Iterator[Accesses]:
+    def copy_accesses(self, address: Ints, write: Marks) -> Iterator[Accesses]:
         """Copy accesses, and give the chunks that are full."""
         done = 0
         while done < address.size:
@@ -201,7 +201,7 @@ class _Late:
                 moves = tuple((by[some], value) for by, value in copies.moves)
                 place = np.empty((here.stop - here.start, stop - first), np.int64)
                 _fill(place, Rows(base[some], base[:0] > 0, moves, copies.times), here)
-                yield from self.writer.put(*self._units(place, kind[some], words[some]))
+                yield from self.writer.copy_accesses(*self._units(place, kind[some], words[some]))
 
     def _units(self, place: NDArray[np.int64], kind: Ints, words: Ints) -> tuple[Ints, Marks]:
         """The accesses of boxes at some places, (times, boxes), and whether they are writes."""

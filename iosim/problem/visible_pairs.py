@@ -27,7 +27,7 @@ class Visible:
     columns: Any
 
 
-def seen(
+def count_visible(
     mask: Mask | None,
     N: Any,
     keys: Any,
@@ -42,7 +42,7 @@ def seen(
     causal mask.
 
     >>> from iosim.problem import Attention
-    >>> seen(Attention(4, 1, causal=True).mask, 4, 4)
+    >>> count_visible(Attention(4, 1, causal=True).mask, 4, 4)
     Visible(pairs=10, rows=4, columns=4)
     """
     least, most = by.least, by.most

@@ -12,7 +12,7 @@ from iosim.errors import InputError, closest
 from iosim.pebbling.dag import Dag
 from iosim.pebbling.maker import LARGEST, Maker, check_reach
 from iosim.problem import Attention, AttentionBackward, Attentions
-from iosim.units import shown
+from iosim.units import problem_cells
 
 SOFTMAX = ("fused", "exp", "free")
 
@@ -95,7 +95,7 @@ class _Attended(Maker):
         self.problem, self.softmax = problem, softmax
         columns = np.arange(problem.keys)
         self.seen = [
-            np.flatnonzero(np.broadcast_to(problem.seen(i, columns), columns.shape)).tolist()
+            np.flatnonzero(np.broadcast_to(problem.sees(i, columns), columns.shape)).tolist()
             for i in range(problem.N)
         ]
         for i, these in enumerate(self.seen):
@@ -145,7 +145,9 @@ class _Attended(Maker):
     def graph(self, outputs: list[str]) -> Dag:
         """With the problem's sizes and options in its name."""
         p = self.problem
-        told = {x: v for x, v in shown(p).items() if x in p.told and (x, v) != ("heads", 1)}
+        told = {
+            x: v for x, v in problem_cells(p).items() if x in p.as_dict and (x, v) != ("heads", 1)
+        }
         said = " ".join(x if v is True else f"{x}={v}" for x, v in told.items())
         return self.dag(f"{p.kind} {said} sums={self.style} softmax={self.softmax}", outputs)
 

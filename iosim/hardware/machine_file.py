@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.errors import InputError, closest
-from iosim.hardware.record import Hardware, needed
+from iosim.hardware.record import Hardware, required_fields
 from iosim.reading import read_toml
 
 _TEXTS = ("name", "title", "core", "cache")
@@ -66,6 +66,6 @@ def _check(told: Mapping[str, Any]) -> None:
         for value in inside.values() if isinstance(inside, dict) else inside:
             if not isinstance(value, str):
                 raise InputError(f"{key} must hold texts, got {value!r}: put it in quotes")
-    if missing := [key for key in ("peaks", *needed()) if key not in told]:
+    if missing := [key for key in ("peaks", *required_fields()) if key not in told]:
         what, them = ("is", "it") if len(missing) == 1 else ("are", "them")
         raise InputError(f"{', '.join(missing)} {what} missing: every machine needs {them}")

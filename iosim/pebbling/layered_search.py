@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from iosim.cache.compiled import compiled
-from iosim.pebbling import bounding, expanding, loops, settling, thinning
+from iosim.pebbling import bounding, expanding, settling, state_layout, thinning
 from iosim.pebbling.bits import popcount
 from iosim.pebbling.chains import chain_arrays
 from iosim.pebbling.packed import FULL, Packed, split
@@ -124,12 +124,12 @@ class Layers:
     def set_chains(self, chains: list[tuple[int, ...]]) -> None:
         """Use the bounds of these chains."""
         K, self.chain, self.cut = chain_arrays(self.packed, chains, self.make)
-        self.sizes[loops.CHAINS], self.sizes[loops.LONGEST] = len(chains), K
+        self.sizes[state_layout.CHAINS], self.sizes[state_layout.LONGEST] = len(chains), K
 
     def set_maps(self, maps: list[Map]) -> None:
         """Use these automorphisms."""
         self.maps = maps
-        self.sizes[loops.MAPS] = len(maps)
+        self.sizes[state_layout.MAPS] = len(maps)
         ops = [x for o, _ in maps for x in o] or [0]
         values = [x for _, v in maps for x in v] or [0]
         self.images = tuple(self.make(np.array(x, np.int64)) for x in (ops, values))
@@ -140,7 +140,7 @@ class Layers:
         """The bounds of one chain in some states."""
         K, lengths, cut = chain_arrays(self.packed, [tuple(chain)], self.make)
         sizes = self.sizes.copy()
-        sizes[loops.CHAINS], sizes[loops.LONGEST] = 1, K
+        sizes[state_layout.CHAINS], sizes[state_layout.LONGEST] = 1, K
         live, room = self.rooms[2], self.rooms[4]
         bound = self.loop["bound"]
         return [
@@ -180,7 +180,7 @@ class Layers:
         c = self.control
         for k in range(len(c)):
             c[k] = 0
-        c[loops.LIMIT] = limit
+        c[state_layout.LIMIT] = limit
         self.limit = limit
         self._allocate()
         s = self.start(done)
@@ -193,11 +193,11 @@ class Layers:
                 continue
             if k == layers - 1:
                 break
-            before = int(c[loops.RECORDS])
+            before = int(c[state_layout.RECORDS])
             try:
                 self._layer(k, width)
             finally:
-                self.expanded += int(c[loops.RECORDS]) - before
+                self.expanded += int(c[state_layout.RECORDS]) - before
         node = int(self.heads[layers - 1])
         if node < 0:
             return None
@@ -211,7 +211,7 @@ class Layers:
         p[0][0], p[1][0], p[2][0], p[3][0], p[4][0] = -1, 0, 0, 0, -1
         done = sum(int(s[k]).bit_count() for k in range(self.W))
         self.heads[done] = 0
-        self.control[loops.USED] = 1
+        self.control[state_layout.USED] = 1
         self._index()
 
     def _allocate(self) -> None:
@@ -226,14 +226,14 @@ class Layers:
             self.room = min(n, LARGE)
             self.slots = self.make(np.full(4 * SMALL, -1, np.int32))
         c = self.control
-        c[loops.ROOM] = min(self.room, len(self.slots) // 2)
-        c[loops.MOST] = len(self.nodes[5])
+        c[state_layout.ROOM] = min(self.room, len(self.slots) // 2)
+        c[state_layout.MOST] = len(self.nodes[5])
 
     def release(self) -> None:
         """Give the tables back; the next sweep takes new ones."""
         self.room = 0
         self.states, self.nodes, self.slots = [], (), []
-        self.control[loops.RECORDS] = 0
+        self.control[state_layout.RECORDS] = 0
 
     def _index(self) -> None:
         """Build the table anew, large enough for the room."""
@@ -248,7 +248,7 @@ class Layers:
         else:
             self.slots[:] = [-1] * size
         self.mix = self.make(np.array((*MIX[:4], size - 1, 1), np.uint64))
-        self.control[loops.ROOM] = self.room
+        self.control[state_layout.ROOM] = self.room
         self.loop["index"](
             self.sizes, self.control, self.states, self.slots, self.mix, self.rooms[0]
         )
@@ -256,9 +256,9 @@ class Layers:
     def grow(self) -> None:
         """Make room: drop what has been expanded, or take more."""
         c = self.control
-        used = int(c[loops.USED])
+        used = int(c[state_layout.USED])
         self.loop["compact"](self.sizes, c, self.nodes, self.states, self.heads)
-        if int(c[loops.USED]) > used // 2:
+        if int(c[state_layout.USED]) > used // 2:
             self.check(self.room * self.per_room)
             self.room *= 2
             if not self.fast:
@@ -266,7 +266,7 @@ class Layers:
                     column.extend(column[:])
             elif self.room > self.most:
                 self.room = self.most
-                if int(c[loops.USED]) > 0.9 * self.room:
+                if int(c[state_layout.USED]) > 0.9 * self.room:
                     raise Stop("memory is up")
         self._index()
 
@@ -275,44 +275,44 @@ class Layers:
         self.check(0)
         ids = self._sorted(k, width)
         self._run("thin", ids)
-        kept = int(c[loops.KEPT])
+        kept = int(c[state_layout.KEPT])
         if width and kept > width:
             ids = self._best(ids, kept, width)
             kept = width
-        c[loops.COUNT], c[loops.AT] = kept, 0
+        c[state_layout.COUNT], c[state_layout.AT] = kept, 0
         while self._run("expand", ids):
-            if int(c[loops.RECORDS]) >= int(c[loops.MOST]) - 1:
+            if int(c[state_layout.RECORDS]) >= int(c[state_layout.MOST]) - 1:
                 if self.fast:
                     raise Stop("memory is up")
                 for column in self.nodes[5:]:
                     column.extend([0] * len(column))
-                c[loops.MOST] = len(self.nodes[5])
+                c[state_layout.MOST] = len(self.nodes[5])
                 continue
             self.grow()
             ids = self._gathered(k)
-            c[loops.COUNT], c[loops.AT], c[loops.SKIP] = len(ids), 0, 0
+            c[state_layout.COUNT], c[state_layout.AT], c[state_layout.SKIP] = len(ids), 0, 0
         self.heads[k] = -1
 
     def _gathered(self, k: int) -> Any:
         head = int(self.heads[k])
         if self.fast:
-            room = np.empty(int(self.control[loops.USED]), np.int64)
+            room = np.empty(int(self.control[state_layout.USED]), np.int64)
             count = int(self.loop["gather"](head, room, self.nodes))
             return room[:count].copy()
-        ids = [0] * int(self.control[loops.USED])
+        ids = [0] * int(self.control[state_layout.USED])
         return ids[: self.loop["gather"](head, ids, self.nodes)]
 
     def _sorted(self, k: int, width: int) -> Any:
         """The states of a layer: equal A together, of these the cheapest first."""
         c, W = self.control, self.W
-        c[loops.KEPT] = c[loops.START] = c[loops.AT] = 0
+        c[state_layout.KEPT] = c[state_layout.START] = c[state_layout.AT] = 0
         ids = self._gathered(k)
-        c[loops.COUNT] = len(ids)
+        c[state_layout.COUNT] = len(ids)
         if not self.fast:
             return sorted(
                 ids, key=lambda n: (self.states[3 * W * n : 3 * W * n + W], self.nodes[2][n])
             )
-        rows = self.states[: int(c[loops.USED]) * 3 * W].reshape(-1, 3 * W)
+        rows = self.states[: int(c[state_layout.USED]) * 3 * W].reshape(-1, 3 * W)
         self.check(48 * len(ids))
         key = np.zeros(len(ids), np.uint64)
         for j in range(W):
@@ -327,7 +327,7 @@ class Layers:
         cost, estimate = self.nodes[2], self.nodes[3]
         if self.fast:
             some = ids[:kept]
-            rows = self.states[: int(self.control[loops.USED]) * 3 * W].reshape(-1, 3 * W)
+            rows = self.states[: int(self.control[state_layout.USED]) * 3 * W].reshape(-1, 3 * W)
             red = np.zeros(len(some), np.int64)
             for j in range(W):
                 red += popcount(np.ascontiguousarray(rows[some, W + j]))
@@ -373,16 +373,18 @@ class Layers:
             )
         patience = 1
         while True:
-            at, began = (int(c[loops.AT]), int(c[loops.SKIP])), time.perf_counter()
-            c[loops.WORK], c[loops.BUDGET] = 0, self.budget * patience
+            at, began = (int(c[state_layout.AT]), int(c[state_layout.SKIP])), time.perf_counter()
+            c[state_layout.WORK], c[state_layout.BUDGET] = 0, self.budget * patience
             self.loop[what](*given)
-            self.work += int(c[loops.WORK])
+            self.work += int(c[state_layout.WORK])
             took = time.perf_counter() - began
-            if c[loops.STATUS] == loops.DONE:
+            if c[state_layout.STATUS] == state_layout.DONE:
                 return False
-            if c[loops.STATUS] == loops.FULL:
+            if c[state_layout.STATUS] == state_layout.FULL:
                 return True
             self.check(0)
-            patience = patience * 2 if (int(c[loops.AT]), int(c[loops.SKIP])) == at else 1
+            patience = (
+                patience * 2 if (int(c[state_layout.AT]), int(c[state_layout.SKIP])) == at else 1
+            )
             if patience == 1:
                 self.budget = int(min(1e9, max(20, self.budget * min(2.0, 0.03 / max(took, 1e-9)))))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.ground import resolved
+from iosim.cache.address_map import resolved
 from iosim.cache.shared import Order
 from iosim.cache.tiles import Passes
 from iosim.gpu.emitter.kernels import EmitError
@@ -26,9 +26,9 @@ from iosim.gpu.emitter.nests import Body, chain, grows, nests
 from iosim.gpu.run.job import Job
 from iosim.problem import word_bytes
 from iosim.program import space
+from iosim.program.block_masks import masks
 from iosim.program.index import At, Edge, Number, Plain, Span, Tile, Within, unstacked
 from iosim.program.ir import Load, Loop, Store
-from iosim.program.marks import masks
 from iosim.program.walk import Instance
 
 Ints = NDArray[np.int64]
@@ -169,12 +169,12 @@ def _body(instance: Instance, body: Body, at: _Open, found: list[_Moved]) -> Non
             for column, x in enumerate(ends):
                 box[:, column] = x
             full = np.flatnonzero((box[:, 1::2] > box[:, ::2]).all(axis=1))
-            when = tuple(_taken(x, full) for x in here.when)
+            when = tuple(_select_rows(x, full) for x in here.when)
             store = isinstance(node, Store)
             found.append(_Moved(node.tensor, store, box[full], when, at.item[full]))
 
 
-def _taken(x: Any, rows: Ints) -> Any:
+def _select_rows(x: Any, rows: Ints) -> Any:
     return x[rows] if isinstance(x, np.ndarray) else x
 
 
@@ -202,13 +202,13 @@ def _entered(instance: Instance, loop: Loop, at: _Open) -> _Open:
         runs = dict(instance.masks)[loop.marks.name].array[of[row], number]
         row, number = row[runs], number[runs]
     starts = start[row] + number * by
-    env = {name: _taken(x, row) for name, x in at.env.items()}
+    env = {name: _select_rows(x, row) for name, x in at.env.items()}
     env |= {
         Edge(loop.tile, "start"): starts,
         Edge(loop.tile, "stop"): np.minimum(starts + by, stop[row]),
     }
     numbers = {tile: x[row] for tile, x in at.numbers.items()} | {loop.tile: number}
-    when = (*(_taken(x, row) for x in at.when), number)
+    when = (*(_select_rows(x, row) for x in at.when), number)
     return _Open(len(row), env, numbers, when, at.item[row])
 
 

@@ -78,21 +78,23 @@ class Drawn:
         found = self._vertices()
         for at, id in ((e.at, id) for e in self.edges for id in (e.operand, e.result)):
             if str(id) not in found and self.closed:
-                raise InputError(f"{_said(at)}{unknown(id, found)}")
+                raise InputError(f"{_prefix(at)}{unknown(id, found)}")
             other = found.setdefault(str(id), Vertex(id, at=at))
             if not self.closed and _clash(other.id, id):
-                raise InputError(f"{_said(at)}{_collision(other.id, id)}")
+                raise InputError(f"{_prefix(at)}{_collision(other.id, id)}")
         check_reach(len(found), len(self.edges))
         preds: dict[str, list[str]] = {v: [] for v in found}
         first: dict[tuple[str, str], Arc] = {}
         for e in self.edges:
             a, b = ends = str(e.operand), str(e.result)
             if a == b:
-                raise InputError(f"{_said(e.at)}an edge leads from {short(a)} to itself: remove it")
+                raise InputError(
+                    f"{_prefix(e.at)}an edge leads from {short(a)} to itself: remove it"
+                )
             if ends in first:
                 before = f", first at {first[ends].at}" if e.at else ""
                 raise InputError(
-                    f"{_said(e.at)}the edge {short(a)} → {short(b)} is there twice{before}: "
+                    f"{_prefix(e.at)}the edge {short(a)} → {short(b)} is there twice{before}: "
                     "remove one"
                 )
             first[ends] = e
@@ -113,13 +115,16 @@ class Drawn:
                 twice = f"the vertex {short(v.id)} is there twice: remove one"
                 if _clash(v.id, other.id):
                     twice = _collision(other.id, v.id)
-                raise InputError(f"{_said(v.at)}{twice}")
+                raise InputError(f"{_prefix(v.at)}{twice}")
         return found
 
     def _words(self, found: Mapping[str, Vertex]) -> tuple[int, ...]:
         """Words by vertex, of itself or of what leaves it; raises where these contradict."""
         given: dict[str, tuple[int, str]] = {
-            v: (_whole(vertex.words, f"{_said(vertex.at)}the vertex {short(v)}"), "its own")
+            v: (
+                _check_weight(vertex.words, f"{_prefix(vertex.at)}the vertex {short(v)}"),
+                "its own",
+            )
             for v, vertex in found.items()
             if vertex.words is not None
         }
@@ -128,17 +133,18 @@ class Drawn:
                 continue
             a, b = str(e.operand), str(e.result)
             edge = f"the edge {short(a)} → {short(b)}"
-            words = _whole(e.words, f"{_said(e.at)}{edge}")
+            words = _check_weight(e.words, f"{_prefix(e.at)}{edge}")
             before, whose = given.setdefault(a, (words, f"that of {edge}"))
             if before != words:
                 raise InputError(
-                    f"{_said(e.at)}{edge} has weight {words}, and {whose} is {before}, but a value "
-                    "has one number of words: make them equal, or ignore weights (--unit-weights)"
+                    f"{_prefix(e.at)}{edge} has weight {words}, and {whose} is {before}, but a "
+                    "value has one number of words: make them equal, or ignore weights "
+                    "(--unit-weights)"
                 )
         return tuple(given[v][0] if v in given else 1 for v in found)
 
 
-def _said(at: str) -> str:
+def _prefix(at: str) -> str:
     return f"{at}: " if at else ""
 
 
@@ -152,7 +158,7 @@ def _collision(a: object, b: object) -> str:
     return f"the vertices {a} and {b} are the same as text: rename one"
 
 
-def _whole(value: object, what: str) -> int:
+def _check_weight(value: object, what: str) -> int:
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is not int or value < 1:
@@ -174,8 +180,8 @@ def weight(attributes: Mapping[str, Any], at: str) -> object:
     found = [attributes[name] for name in WORDS if attributes.get(name) is not None]
     if len(found) == 2 and found[0] != found[1]:
         raise InputError(
-            f"{_said(at)}words {short(found[0])} and weight {short(found[1])} are given: leave one "
-            "out"
+            f"{_prefix(at)}words {short(found[0])} and weight {short(found[1])} are given: leave "
+            "one out"
         )
     return found[0] if found else None
 
@@ -188,7 +194,9 @@ def marked(attributes: Mapping[str, Any], name: str, at: str) -> bool:
     """
     value = attributes.get(name)
     if value not in (None, False, True):
-        raise InputError(f"{_said(at)}{name} = {short(value)} marks no vertex: give true or false")
+        raise InputError(
+            f"{_prefix(at)}{name} = {short(value)} marks no vertex: give true or false"
+        )
     return bool(value)
 
 
@@ -244,7 +252,7 @@ def from_networkx(graph: Any, name: str = "", unit: bool = False) -> Dag:
 def drawn_from_networkx(graph: Any, at: str = "") -> Drawn:
     """Vertices and edges of a networkx graph, which was read from the file `at`."""
     if not graph.is_directed():
-        raise InputError(f"{_said(at)}the graph is undirected: give edges from operand to result")
+        raise InputError(f"{_prefix(at)}the graph is undirected: give edges from operand to result")
     return Drawn(
         tuple(vertex(v, data, at) for v, data in graph.nodes(data=True)),
         tuple(Arc(a, b, weight(data, at), at) for a, b, data in graph.edges(data=True)),

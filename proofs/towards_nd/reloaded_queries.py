@@ -42,7 +42,7 @@ def corollary(run: Counted, M: int, p: int, e: int) -> Fraction:
     return A * R * (1 + Fraction(G * met, held)) - sums - constants.AGAIN_SAVES * (1 / v - 1) * e
 
 
-def counted(seed: int, trees: bool) -> str:
+def check_execution(seed: int, trees: bool) -> str:
     """What each word moves, what that makes, and the corollary where it says something."""
     said, again, nearest = 0, 0, 0.0
     short, long = constants.EXECUTIONS // 3, 0 if trees else constants.EXECUTIONS // 25
@@ -86,13 +86,13 @@ def counted(seed: int, trees: bool) -> str:
 )
 def again_once() -> str:
     """With row sums and without; blocks of rows or columns, or any order."""
-    return counted(61, False)
+    return check_execution(61, False)
 
 
 @step("again-trees", how="sampled", says="what is counted for it, with sums by random trees")
 def again_trees() -> str:
     """An entry of O with s stays has 2s − 1 transfers here, too."""
-    return counted(63, True)
+    return check_execution(63, True)
 
 
 @step("again-words", how="proved", says="Theorem 5's corollary from what rows and columns move")

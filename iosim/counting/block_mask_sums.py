@@ -13,9 +13,9 @@ from __future__ import annotations
 import itertools
 
 from iosim.counting.poly import Poly, Row, Trips
+from iosim.program.block_masks import number
 from iosim.program.index import Affine
 from iosim.program.ir import Loop
-from iosim.program.marks import number
 
 
 def row(loop: Loop, *, extents: bool) -> Row:

@@ -62,7 +62,7 @@ def described(path: str | Path) -> Config:
     key or a value that can't be, or is of a model_type that is not in `PUBLISHED`.
     """
     where = Path(path)
-    told, theirs = _published(where) if where.suffix == ".json" else (_written(where), {})
+    told, theirs = _published(where) if where.suffix == ".json" else (_read_fields(where), {})
     try:
         needed = [f.name for f in fields(Config) if f.default is MISSING and f.name != "name"]
         if missing := [name for name in needed if name not in told]:
@@ -98,7 +98,7 @@ def _assumed(found: Config, told: Collection[str], theirs: Mapping[str, str]) ->
     )
 
 
-def _written(where: Path) -> dict[str, Any]:
+def _read_fields(where: Path) -> dict[str, Any]:
     told, known = read_toml(where), [f.name for f in fields(Config)]
     for key in told:
         if key not in known:

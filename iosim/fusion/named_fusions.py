@@ -102,10 +102,11 @@ class Absent(InputError):
     >>> from iosim.layers.graph import Graph
     >>> from iosim.operators import operand, operator
     >>> x, y = (operand(name, "t u", {"t": 3, "u": 4}) for name in "XY")
-    >>> fused(Graph("one", (operator("a", "gelu", [x], [y]),)), "paper", M=100)
+    >>> one = Graph("one", (operator("a", "gelu", [x], [y]),))
+    >>> fused(one, "paper", M=100)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    iosim.fusion.known.Absent: paper has kernels of BERT's layer: one has no 'attention norm'
+    iosim.fusion.named_fusions.Absent: paper has kernels of BERT's layer: one has no 'attention ...
     """
 
 

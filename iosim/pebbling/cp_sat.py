@@ -22,7 +22,7 @@ def cp_sat(dag: Dag, M: int, seconds: float = 60.0, workers: int = 2) -> tuple[i
         raise InputError(f"the second opinion needs ortools: {install('optimal')}") from None
     check_memory(dag, M)
     model = cp_model.CpModel()
-    vertices = [v for v in dag.vertices if v in dag.needed]
+    vertices = [v for v in dag.vertices if v in dag.output_ancestors]
     made = [v for v in vertices if dag.preds[v]]
     words = dag.words_of
     steps = range(len(made))

@@ -67,7 +67,7 @@ class BlockMask:
         a = self.array
         return int(a.sum()), int(a[-1].sum()), int(a[:, -1].sum()), int(a[-1, -1])
 
-    def first(self, last_row: bool, last_column: bool) -> tuple[int, int]:
+    def first_pair(self, last_row: bool, last_column: bool) -> tuple[int, int]:
         """The first marked pair in the last row or above it, and in the last column or before."""
         rows = slice(-1, None) if last_row else slice(0, -1)
         columns = slice(-1, None) if last_column else slice(0, -1)
@@ -193,7 +193,7 @@ def _check_loop(loop: Loop, around: tuple[Loop, ...]) -> None:
             f"put loop {loop.tile} inside"
         )
     for one in (*rows, loop):
-        if not one.span.whole:
+        if not one.span.is_entire_axis:
             raise ProgramError(
                 f"block mask {name} numbers the tiles of {one.span.axis}[{one.span}]: run over the "
                 "whole axis"

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from iosim.counting.arrays import Room, rooms
-from iosim.counting.below import whole
+from iosim.counting.below import floor_to_integers
 from iosim.counting.closed import Level
 from iosim.counting.poly import Poly
 from iosim.counting.ramps import real
 from iosim.program.index import Affine
 from iosim.tiling.boxes import Where, take
 from iosim.tiling.candidates import Ints
-from iosim.tiling.ends import Ends, Leaning
+from iosim.tiling.endpoint_bounds import Ends, Leaning
 from iosim.tiling.evaluate import ROUNDING, Points, PointwisePoly, Value, above_line
 from iosim.tiling.plan import Plan
 
@@ -110,7 +110,7 @@ class HoldBound:
             rest, flow = (real(np.stack(along(parts))) for parts in self.shared or ())
             for rows, by, none in shares:
                 each = np.where(none, np.inf, rest[:, rows] + flow[:, rows] * by)
-                here = whole(np.min(each, axis=0) * (1 - ROUNDING), words.dtype)
+                here = floor_to_integers(np.min(each, axis=0) * (1 - ROUNDING), words.dtype)
                 words[rows] = np.maximum(words[rows], here)
             return words
 

@@ -51,7 +51,7 @@ class Ends:
     shared: Mapping[str, tuple[Leaning, Leaning]]
 
 
-def ends(
+def find_bounds(
     total: Poly, holds: Collection[str], axis_of: Mapping[str, str], solvable: Collection[str]
 ) -> Ends | None:
     """The bounds for the first stationary part that has them.

@@ -19,7 +19,7 @@ from iosim.cache.compiled import available, compiled
 from iosim.pebbling.annealing import Annealing
 from iosim.pebbling.annealing_loops import annealed_some
 from iosim.pebbling.graphs import tree
-from iosim.pebbling.layers import Layers, Tables, loops_for
+from iosim.pebbling.layered_search import Layers, Tables, loops_for
 from iosim.pebbling.packed import Packed
 from iosim.pebbling.rules import compile_rules
 from iosim.pebbling.steps import path
@@ -43,14 +43,14 @@ def fits(room: float) -> bool:
     """
     if not available() or loaded():
         return available()
-    return room > NUMBA and (_kept() or room > COMPILING)
+    return room > NUMBA and (_is_cached() or room > COMPILING)
 
 
 def waiting() -> Iterator[float]:
     """Yields until the loops are compiled; each time, seconds that the caller may spend."""
     if loaded():
         return
-    if not _loading and not _kept():
+    if not _loading and not _is_cached():
         if not _child:
             _child.append(_fill())
         while _child[0].poll() is None:
@@ -75,7 +75,7 @@ def _fill() -> subprocess.Popen[bytes]:
     )
 
 
-def _kept() -> bool:
+def _is_cached() -> bool:
     """Whether numba's cache holds every loop; where nothing can be kept, as if it did."""
     if not available():
         return True

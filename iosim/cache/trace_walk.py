@@ -15,13 +15,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.ground import Ground, Ints, Variable, extent, resolved
+from iosim.cache.address_map import Ground, Ints, Variable, extent, resolved
 from iosim.cache.references import Action, Position, Repeat, Straight
 from iosim.cache.templates import Template, Templates
 from iosim.program import space
+from iosim.program.block_masks import masks
 from iosim.program.index import At, Edge, Number, Plain, Span, Tile, Within
 from iosim.program.ir import Loop
-from iosim.program.marks import masks
 from iosim.program.walk import Instance
 
 # Iterations whose places are computed at once.

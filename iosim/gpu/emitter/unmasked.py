@@ -82,10 +82,10 @@ def portions(
     lines, begin, end = [], first, last
     if least:
         begin = f"{name}_from"
-        lines.append(f"{begin} = min({_after(first, least, 'max', step)}, {last})")
+        lines.append(f"{begin} = min({_position_after(first, least, 'max', step)}, {last})")
     if most:
         end = f"{name}_to"
-        text = f"min({_after(first, most, 'min', step)}, {last})"
+        text = f"min({_position_after(first, most, 'min', step)}, {last})"
         lines.append(f"{end} = {f'max({text}, {begin})' if least else text}")
     whole = Portion(begin, end, frozenset(found), full=short)
     before = [Portion(first, begin)] if least else []
@@ -141,7 +141,7 @@ def _tiles(limit: Limit, first: str, step: int, blocks: Blocks) -> str:
     return f"(max({reach}, 0) + {by - 1}) // {by}" if limit.least else f"max({reach}, 0) // {by}"
 
 
-def _after(first: str, tiles: list[str], choose: str, step: int) -> str:
+def _position_after(first: str, tiles: list[str], choose: str, step: int) -> str:
     """The position so many tiles after the first, of the most or the fewest of several."""
     count = tiles[0] if len(tiles) == 1 else f"{choose}({', '.join(tiles)})"
     return f"{count} * {step}" if first == "0" else f"{first} + {count} * {step}"

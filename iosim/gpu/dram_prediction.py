@@ -18,12 +18,12 @@ For what lies beyond, drifts from a seed are replayed: through a cache of all of
 half of it, and through two halves that each keep what their side reads, items on the two sides in
 turn.
 
-In all other launches the items' loads and stores are followed box by box (`iosim.gpu.boxes`). Where
-half of L2 holds all that a launch touches, each box comes from DRAM once, and not at all if it was
-stored before.  Elsewhere the boxes, asked for in lockstep, are replayed through a least recently
-used cache of half of L2.  Whatever the programs do, a launch reads at least what is read before it
-is stored, once, and at most what each program loads for itself.  L2 is taken to be empty of what an
-earlier launch left in it.
+In all other launches the items' loads and stores are followed box by box
+(`iosim.gpu.launch_trace`). Where half of L2 holds all that a launch touches, each box comes from
+DRAM once, and not at all if it was stored before.  Elsewhere the boxes, asked for in lockstep, are
+replayed through a least recently used cache of half of L2.  Whatever the programs do, a launch
+reads at least what is read before it is stored, once, and at most what each program loads for
+itself.  L2 is taken to be empty of what an earlier launch left in it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from iosim.cache import Cache, replay_many, tiles
-from iosim.cache.halves import replay_parts
+from iosim.cache.partitioned import replay_parts
 from iosim.cache.shared import MOST_DRIFT, Order, drifting, interleaved, lockstep, sweeps
 from iosim.counting.numbers import count, peak
-from iosim.gpu import boxes, l2
+from iosim.gpu import l2, launch_trace
 from iosim.gpu.run.job import Job
 from iosim.hardware import Hardware
 from iosim.problem import check_range, check_size, word_bytes
@@ -215,7 +215,7 @@ def _of_sweeps(job: Job, size: int, programs: int, drift: int | None, order: Ord
 
 def _of_boxes(job: Job, size: int, programs: int, drift: int | None, order: Order | None) -> Reads:
     """Of any launches, each from an empty L2."""
-    every = boxes.launches(job)
+    every = launch_trace.launches(job)
     half = int(size * l2.L2_SHARE)
     stepped = lockstep(programs)
     step = least = most = 0

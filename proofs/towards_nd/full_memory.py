@@ -19,7 +19,7 @@ from .plays import Item, Side, Stay
 from .stays import Counted, executions
 
 
-def halves(stays: Sequence[Stay]) -> list[list[int]]:
+def split_stays(stays: Sequence[Stay]) -> list[list[int]]:
     """Two halves of the stays, so that of those with any step each half has as many, or one more.
 
     Their ends, in order of time, are joined two by two; along each ring of stays that this makes
@@ -48,7 +48,9 @@ def groups(stays: Sequence[Stay], t: int) -> list[list[int]]:
     parts = [list(range(len(stays)))]
     while len(parts) < t:
         parts = [
-            [part[x] for x in half] for part in parts for half in halves([stays[x] for x in part])
+            [part[x] for x in half]
+            for part in parts
+            for half in split_stays([stays[x] for x in part])
         ]
     return parts
 
@@ -289,7 +291,7 @@ def whole_game() -> str:
     )
 
 
-def counted(seed: int, trees: bool) -> str:
+def check_execution(seed: int, trees: bool) -> str:
     """What the stays of a word meet whole, and Lemmas 5 and 6 for the stays that there are."""
     said = bad = count = 0
     rng = random.Random(seed)
@@ -298,7 +300,7 @@ def counted(seed: int, trees: bool) -> str:
     for says, M, run in itertools.chain(some, long):
         sides, W = (run.side(0), run.side(1)), M + constants.RESULT
         for which in (0, 1):
-            whole(run, which, sides[which], says)
+            check_word(run, which, sides[which], says)
         for own, other in (sides, sides[::-1]):
             met = sum(map(len, other.stays.values()))
             n = max(1, met // W)
@@ -312,7 +314,7 @@ def counted(seed: int, trees: bool) -> str:
     return f"{count} executions, {said} pieces that take a stay, {bad} bad words, seed {seed}"
 
 
-def whole(run: Counted, which: int, side: Side, says: str) -> None:
+def check_word(run: Counted, which: int, side: Side, says: str) -> None:
     """Check how many pairs a word's stays meet whole, and what they meet of the other side."""
     spilled = Counter(word[1 + which] for word in run.spilled if word[0] == "s")
     pairs = Counter(pair[which] for pair in run.made)
@@ -329,13 +331,13 @@ def whole(run: Counted, which: int, side: Side, says: str) -> None:
 )
 def whole_once() -> str:
     """With row sums and without."""
-    return counted(74, False)
+    return check_execution(74, False)
 
 
 @step("whole-trees", how="sampled", says="the same with sums by random trees")
 def whole_trees() -> str:
     """A sum is there if any word of it is."""
-    return counted(76, True)
+    return check_execution(76, True)
 
 
 @step("whole-words", how="proved", says="Theorem 9: what late, bad and spoilt words take")
