@@ -14,6 +14,21 @@ from hypothesis import settings
 # They need a browser: `pytest tests/browser` runs them.
 collect_ignore = ["browser"]
 
+# What differs between versions of Python: a test whose module imports one of these is `portable`.
+PYTHON_DEPENDENT = {
+    "asyncio",
+    "doctest",
+    "multiprocessing",
+    "os",
+    "pickle",
+    "pkgutil",
+    "signal",
+    "subprocess",
+    "threading",
+    "tomllib",
+    "zipfile",
+}
+
 settings.register_profile("iosim", deadline=None, derandomize=True)
 settings.load_profile("iosim")
 
@@ -32,6 +47,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         gone = [i for i in items if "slow" in i.keywords]
         config.hook.pytest_deselected(items=gone)
         items[:] = [i for i in items if "slow" not in i.keywords]
+    for item in items:
+        if PYTHON_DEPENDENT & vars(getattr(item, "module", None) or object).keys():
+            item.add_marker("portable")
 
 
 @pytest.fixture
