@@ -36,23 +36,46 @@ def backward(graph: Graph, of: Iterable[str], to: Iterable[str] | None = None) -
     for name in (*of, *to):
         if name not in graph.tensors:
             raise InputError(f"{graph.name} has no tensor {name!r}")
-    needed = _find_dependents(graph, to)
-    parts: dict[str, list[Operand]] = {name: [_gradient_of(graph.tensors[name])] for name in of}
-    made: list[Operator] = []
+    walk = _Backward(graph, of, _find_dependents(graph, to))
+    for op in reversed(graph.operators):
+        if any(t.name in walk.needed for t in op.reads):
+            walk.add_operators(op)
+    sums = [walk.sum_parts(graph.tensors[name]) for name in to]
+    read = {t.name for op in walk.operators for t in op.reads}
+    waits = [(f"d{name}", name) for name in of if name in graph.writer and f"d{name}" in read]
+    # Gradients that nothing writes are given from outside.
+    written = {t.name for op in walk.operators for t in op.writes}
+    kept = [t.name for t in sums if t is not None and t.name in written]
+    return graph.with_operators(walk.operators, kept, waits)
 
-    def gathered(t: Operand) -> Operand | None:
-        """The gradient of a tensor, its axes called as there, once all parts of it are known."""
-        found = [replace(part, axes=t.axes) for part in parts.get(t.name, ())]
+
+class _Backward:
+    """The operators of a backward pass so far, from the graph's last operator to its first.
+
+    Attributes:
+        of: tensors whose gradients are given.
+        needed: tensors whose gradients are asked for.
+        parts: by tensor, the parts of its gradient so far.
+        operators: those of the backward pass, in order.
+    """
+
+    def __init__(self, graph: Graph, of: list[str], needed: set[str]) -> None:
+        self.graph, self.of, self.needed = graph, of, needed
+        self.parts = {name: [_gradient_of(graph.tensors[name])] for name in of}
+        self.operators: list[Operator] = []
+
+    def sum_parts(self, t: Operand) -> Operand | None:
+        """The gradient of a tensor, its axes named as there, once all parts of it are known."""
+        found = [replace(part, axes=t.axes) for part in self.parts.get(t.name, ())]
         if not found:
             return None
         if len(found) > 1:
-            made.append(operator(f"d{t.name}", "add", found, [_gradient_of(t)]))
-            found = parts[t.name] = [_gradient_of(t)]
+            self.operators.append(operator(f"d{t.name}", "add", found, [_gradient_of(t)]))
+            found = self.parts[t.name] = [_gradient_of(t)]
         return found[0]
 
-    for op in reversed(graph.operators):
-        if not any(t.name in needed for t in op.reads):
-            continue
+    def add_operators(self, op: Operator) -> None:
+        """Add those that give the gradients of what an operator reads."""
         if op.kind.gradient is None:
             raise InputError(f"{op.name} ({op.kind.name}) has no gradient")
         if len(op.writes) < (op.kind.writes or 0):
@@ -60,39 +83,26 @@ def backward(graph: Graph, of: Iterable[str], to: Iterable[str] | None = None) -
                 f"{op.name} writes {len(op.writes)} tensors, and needs "
                 f"{op.kind.writes} for a backward pass: keep them"
             )
-        asked: list[tuple[Operand, Operand]] = []
+        requests: list[tuple[Operand, Operand]] = []
 
-        def part(
-            t: Operand, op: Operator = op, asked: list[tuple[Operand, Operand]] = asked
-        ) -> Operand:
-            several = len([r for r in graph.readers[t.name] if r.kind.gradient]) > 1 or t.name in of
-            again = sum(x is t for x, _ in asked)
+        def name_part(t: Operand) -> Operand:
+            readers = [r for r in self.graph.readers[t.name] if r.kind.gradient]
+            again = sum(x is t for x, _ in requests)
             label = f"d{t.name} by {op.name}" + f" {again + 1}" * bool(again)
-            found = _gradient_of(t, label) if several or again else _gradient_of(t)
-            asked.append((t, found))
-            return found
+            several = len(readers) > 1 or t.name in self.of or again
+            part = _gradient_of(t, label) if several else _gradient_of(t)
+            requests.append((t, part))
+            return part
 
-        grads = Grads(gathered, part, lambda t: t.name in needed)
+        grads = Grads(self.sum_parts, name_part, lambda t: t.name in self.needed)
         new = op.kind.gradient(op, grads)
-        alias: dict[str, Operand] = {}
-        for one in new:
-            if one.kind.name == "same":  # no words move: it is the same tensor
-                alias[one.writes[0].name] = one.reads[0]
-            else:
-                made.append(one)
-        if not new:
-            continue
-        for t, found in asked:
-            if t.name in needed:
-                parts.setdefault(t.name, []).append(alias.get(found.name, found))
-    kept = []
-    for name in to:
-        if (last := gathered(graph.tensors[name])) is not None:
-            kept.append(last.name)
-    read = {t.name for op in made for t in op.reads}
-    waits = [(f"d{name}", name) for name in of if name in graph.writer and f"d{name}" in read]
-    written = {t.name for op in made for t in op.writes}  # others are given from outside
-    return graph.with_operators(made, [x for x in kept if x in written], waits)
+        # No words move: it is the same tensor.
+        alias = {one.writes[0].name: one.reads[0] for one in new if one.kind.name == "same"}
+        self.operators += [one for one in new if one.kind.name != "same"]
+        if new:
+            for t, part in requests:
+                if t.name in self.needed:
+                    self.parts.setdefault(t.name, []).append(alias.get(part.name, part))
 
 
 def _find_dependents(graph: Graph, to: Iterable[str]) -> set[str]:

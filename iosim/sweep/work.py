@@ -179,14 +179,19 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
         "gap": pa.array(gap[keep], mask=~(feasible & whole)[keep]),
         "time_s": spread(seconds + searching[rows], np.float64),
     }
-    fields = schema(sweep)
+    return _fill_schema(schema(sweep), given, len(keep))
+
+
+def _fill_schema(fields: Any, given: Mapping[str, Any], rows: int) -> Any:
+    """A table of all fields: columns, texts that all rows share, and nulls for the others."""
+    pa = pyarrow()
     arrays = []
     for field in fields:
         value = given.get(field.name)
         if value is None:
-            value = pa.nulls(len(keep), field.type)
+            value = pa.nulls(rows, field.type)
         elif isinstance(value, str):
-            value = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(keep), np.int32)), [value])
+            value = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), [value])
         elif value.type != field.type:
             value = value.cast(field.type) if len(value) else pa.nulls(0, field.type)
         arrays.append(value)
