@@ -172,6 +172,13 @@ def tightness(
         rows = [p.as_dict() for p in points]
         opt.print_json(rows[0] if len(rows) == 1 else rows)
         return
+    _print_points(points, klass)
+    if out is not None:
+        click.echo(f"wrote {', '.join(map(str, made))}")
+
+
+def _print_points(points: Sequence[Any], klass: str) -> None:
+    """A row for each point; of a single one its tiles and every bound, too."""
     opt.print_table(
         [
             "d",
@@ -205,8 +212,6 @@ def tightness(
             ["bound", "words", "source"],
             [[b.name, f"{b.words or 0:,.0f}", b.source] for b in p.bounds],
         )
-    if out is not None:
-        click.echo(f"wrote {', '.join(map(str, made))}")
 
 
 def _ratio(value: float) -> str:
