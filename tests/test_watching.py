@@ -6,6 +6,7 @@ import io
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +19,12 @@ from iosim.checks import verify as verifying
 from iosim.cli import watching
 from iosim.cli.commands import COMMANDS
 from iosim.cli.registry import program
+from iosim.cli.terminal import Printable
 from iosim.errors import InputError
 from iosim.problem import Attention
+from iosim.progress import count_done, listen, track
+
+ROOT = Path(__file__).parent.parent
 
 
 class Terminal(io.StringIO):
@@ -243,3 +248,96 @@ def check_progress(line: str, cwd: Path, *words: str) -> None:
     assert re.search(r"\r +\r$", seen.decode())
     assert b"\r" not in out
     assert b" left" not in out
+
+
+def test_loops_are_shown_and_those_within_them_are_not(screen: Terminal) -> None:
+    with listen(watching.Shown()):
+        for k in track(range(9), "outer"):
+            for _ in track(range(4), "inner"):
+                pass
+            with count_done(None, "sets") as report:
+                report(k)
+    said = [x.strip() for x in screen.getvalue().split("\r") if x.strip()]
+    assert len(said) > 1
+    assert all(re.match(r"\d of 9 outer, ", x) for x in said)
+    assert screen.getvalue().endswith("\r")
+
+
+def test_the_line_of_a_loop_is_wiped_before_something_is_printed(screen: Terminal) -> None:
+    printed, shown = io.StringIO(), watching.Shown()
+    stream = Printable(printed, before=shown.wipe)
+    with listen(shown), count_done(None, "sets") as report:
+        for k in range(9):
+            report(k)
+        assert not screen.getvalue().endswith("\r")
+        stream.write("a result\n")
+        assert screen.getvalue().endswith("\r")
+        report(9)
+    assert printed.getvalue() == "a result\n"
+
+
+def test_a_forked_worker_is_silent(screen: Terminal) -> None:
+    shown = watching.Shown()
+    shown.process += 1
+    with listen(shown), count_done(None, "sets") as report:
+        for k in range(99):
+            report(k)
+    assert screen.getvalue() == ""
+
+
+GRAPH = """iosim_graph = 1
+sizes = { n = 64 }
+tensors = { X = "n", Y = "n", Z = "n" }
+[[operators]]
+name = "a"
+kind = "relu"
+reads = ["X"]
+writes = ["Y"]
+[[operators]]
+name = "b"
+kind = "relu"
+reads = ["Y"]
+writes = ["Z"]
+"""
+MODEL = "--model gpt2 --phase decode --N 64 --gpu h200"
+
+
+@pytest.mark.parametrize(
+    ("command", "loops"),
+    [
+        ("graph FILE", {"operators of the file"}),
+        ("fuse chain --k 9 --words 64 --M 999", {"operators of a chain", "parts of a chain"}),
+        (f"fuse {MODEL}", {"sets of operators"}),
+        (f"roofline {MODEL}", {"operators"}),
+        (f"roofline {MODEL} --fusion best", {"sets of operators", "kernels"}),
+        ("roofline --graph FILE --gpu h200", {"operators of the file", "operators"}),
+        ("gpu replay RECORDS", {"records"}),
+        ("reproduce e02", {"experiments"}),
+    ],
+)
+def test_long_commands_report_how_far_they_are(
+    command: str, loops: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same = SimpleNamespace(name="e02", verdict="reproduced", seconds=1.0, same=True)
+    monkeypatch.setattr("iosim.checks.reproduce.reproduce", lambda _: same)
+    (tmp_path / "one.toml").write_text(GRAPH)
+    heard: dict[str, list[int]] = {}
+
+    class Heard:
+        def show(self, done: int, of: int | None, what: str) -> None:
+            assert of is None or 0 <= done <= of
+            heard.setdefault(what, []).append(done)
+
+        def clear(self, what: str) -> None:
+            pass
+
+    if "RECORDS" in command:
+        shutil.copytree(ROOT / "experiments/data/gpu/h200/decode", tmp_path / "decode")
+    words = [
+        {"FILE": str(tmp_path / "one.toml"), "RECORDS": str(tmp_path)}.get(x, x)
+        for x in command.split()
+    ]
+    with listen(Heard()):
+        done = CliRunner().invoke(program(COMMANDS), words)
+    assert done.exit_code == 0, done.output
+    assert loops <= heard.keys()

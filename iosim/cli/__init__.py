@@ -45,10 +45,13 @@ def main() -> NoReturn:
         from iosim.cli.commands import COMMANDS
         from iosim.cli.registry import run
         from iosim.cli.terminal import Printable, warnings_as_notes
+        from iosim.cli.watching import Shown
+        from iosim.progress import listen
 
-        stdout, sys.stdout = sys.stdout, Printable(sys.stdout)
+        shown = Shown()
+        stdout, sys.stdout = sys.stdout, Printable(sys.stdout, before=shown.wipe)
         try:
-            with warnings_as_notes():
+            with warnings_as_notes(), listen(shown):
                 code = run(COMMANDS, sys.argv[1:])
             sys.stdout.flush()
         finally:

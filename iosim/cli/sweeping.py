@@ -13,6 +13,7 @@ from iosim.algorithms import algorithm
 from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
 from iosim.errors import InputError
+from iosim.progress import track
 from iosim.units import LONGEST_AXIS
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def reproduce(names: Sequence[str], as_json: bool) -> None:
     from iosim.checks.reproduce import reproduce as run_again
 
     found = []
-    for path in find(names):
+    for path in track(find(names), "experiments"):
         found.append(result := run_again(path))
         if not as_json:
             click.echo(f"{result.name}: {result.verdict} ({result.seconds:.1f} s)")

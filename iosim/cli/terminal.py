@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 import iosim
@@ -16,14 +16,15 @@ from iosim.output.cells import printable
 class Printable:
     """A stream that escapes control characters and marks of direction in what is written.
 
-    It has no `buffer`: nothing goes past it.
+    It has no `buffer`: nothing goes past it.  `before` is called before each write.
     """
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self, stream: TextIO, before: Callable[[], None] = lambda: None) -> None:
+        self._stream, self._before = stream, before
 
     def write(self, text: str) -> int:
         """Write a text; lines stay lines."""
+        self._before()
         return self._stream.write(printable(text, keep="\n"))
 
     def __getattr__(self, name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -54,6 +55,42 @@ def watching() -> Iterator[Progress]:
         yield progress
     finally:
         progress.clear()
+
+
+class Shown:
+    """Listens to loops (`iosim.progress`), and shows each as a `Progress` of its own.
+
+    A loop within another one is not shown: its place is the outer one's line.
+    """
+
+    def __init__(self) -> None:
+        self.progress: Progress | None = None
+        self.what, self.process = "", os.getpid()
+
+    def show(self, done: int, of: int | None, what: str) -> None:
+        """Show how far a loop is, if it is time; workers that were forked are silent."""
+        if os.getpid() != self.process:
+            return
+        if self.progress is None:
+            self.progress, self.what = Progress(), what
+        if what == self.what:
+            self.progress(so_many(done, what) if of is None else part_done(done, of, what))
+
+    def wipe(self) -> None:
+        """Remove the line, before something is printed in its place."""
+        if self.progress is not None:
+            self.progress.clear()
+
+    def clear(self, what: str) -> None:
+        """Remove a loop's line for good: it has ended."""
+        if what == self.what:
+            self.wipe()
+            self.progress = None
+
+
+def so_many(done: int, what: str) -> Callable[[float], str]:
+    """The line ``1,200 sets, 12 s``, of a loop whose end nobody knows."""
+    return lambda seconds: f"{done:,} {what}, {seconds:.0f} s"
 
 
 def part_done(done: int, of: int, what: str, before: int = 0) -> Callable[[float], str]:

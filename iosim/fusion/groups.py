@@ -19,6 +19,7 @@ from iosim.fusion.online import chains, recomputations
 from iosim.layers.graph import Graph
 from iosim.operators import Operator
 from iosim.operators.contraction import CONTRACTION, product
+from iosim.progress import count_done
 
 # Sets of operators that are looked at before a graph is called too large, and their operators.
 MOST = 50_000
@@ -50,9 +51,11 @@ class Groups:
         Raises InputError for a graph with too many.
         """
         found: dict[int, FusedKernel] = {}
-        for mask in self.sets():
-            if (made := self.kernel(list(bits(mask)))) is not None:
-                found[mask] = made
+        with count_done(None, "sets of operators") as report:
+            for k, mask in enumerate(self.sets()):
+                report(k)
+                if (made := self.kernel(list(bits(mask)))) is not None:
+                    found[mask] = made
         return found
 
     def kernel(self, places: Sequence[int]) -> FusedKernel | None:

@@ -23,6 +23,7 @@ from iosim.fusion.groups import Groups, may
 from iosim.fusion.kernels import FusedKernel
 from iosim.fusion.members import Illegal, Members
 from iosim.fusion.online import chains
+from iosim.progress import track
 
 
 def in_a_row(groups: Groups) -> bool:
@@ -40,7 +41,8 @@ def best_in_a_row(groups: Groups) -> list[FusedKernel]:
     n = groups.n
     # By the first operator: words and kernels from there on, and where the first kernel ends.
     best: dict[int, tuple[int, int, int]] = {n: (0, 0, n)}
-    for start, stop in reversed(list(row.segments())):
+    segments = list(row.segments())
+    for start, stop in track(segments[::-1], "parts of a chain"):
         words = row.words(start, stop)
         if words is not None and words == row.once(start, stop):
             rest = best[stop]
@@ -82,7 +84,7 @@ class _Row:
         """Intervals over whose ends no kernel reaches."""
         inside = {k for a, b in self.attention.items() for k in range(a + 1, b)}
         start = 0
-        for k in range(1, self.groups.n + 1):
+        for k in track(range(1, self.groups.n + 1), "operators of a chain"):
             if k == self.groups.n or not (k in inside or self._grows(k - 1, k)):
                 yield start, k
                 start = k

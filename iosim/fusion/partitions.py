@@ -12,6 +12,7 @@ from iosim.fusion.members import Illegal
 from iosim.fusion.online import recomputations
 from iosim.layers.graph import Graph
 from iosim.problem import check_size
+from iosim.progress import track
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def partition(
         pairs = _pairs(graph, groups, M) if online_softmax else {}
         kernels = [
             pairs.get(frozenset(names)) or kernel(graph, names, M, online_softmax=online_softmax)
-            for names in groups
+            for names in track(groups, "kernels")
         ]
     except Illegal as error:
         raise Illegal(f"{how}: {error}") from None

@@ -16,6 +16,7 @@ from iosim.layers.graph import Graph
 from iosim.layers.writing import VERSION, Groups, to_json
 from iosim.operators import Operand, Operator, operand, operator
 from iosim.problem import word_bytes
+from iosim.progress import track
 from iosim.reading import parse, read_text
 
 __all__ = ["Written", "load", "parsed", "read", "to_json"]
@@ -178,7 +179,7 @@ def _graph(told: _Checked, name: str) -> Written:
     }
     made: dict[tuple[str, tuple[tuple[str, int], ...]], Operand] = {}
     operators: list[Operator] = []
-    for k, one in enumerate(told("operators"), start=1):
+    for k, one in enumerate(track(told("operators"), "operators of the file"), start=1):
         operators.append(_operator(k, one, tensors, sizes, made))
     if not operators:
         raise InputError("the graph is empty: give it operators, as [[operators]]")

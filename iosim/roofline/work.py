@@ -25,6 +25,7 @@ from iosim.layers.traffic import Crossing, moved
 from iosim.layers.workload import Workload
 from iosim.operators import Operator, link_words
 from iosim.problem import word_bytes
+from iosim.progress import track
 
 SM_L2, L2_DRAM = "SM↔L2", "L2↔DRAM"
 # The role of what a schedule stores for itself.
@@ -136,7 +137,7 @@ def works(
     if fusion == "none":
         return [
             work_of([op], {at: moved(op, words, schedule) for at, words in M.items()}, graph, times)
-            for op in graph.operators
+            for op in track(graph.operators, "operators")
             if not _is_view(op, graph)
         ]
     if schedule is not None:
@@ -162,7 +163,7 @@ def works(
             times,
             name=" + ".join(one.names),
         )
-        for k, one in enumerate(found.groups)
+        for k, one in enumerate(track(found.groups, "kernels"))
         if not all(_is_view(named[x], graph) for x in one.names)
     ]
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.checksums import check_checksums
+from iosim.progress import track
 from iosim.registry import registered
 
 if TYPE_CHECKING:
@@ -97,7 +98,10 @@ def replay(folder: Path) -> list[SavedReport]:
     reports = {path: gpu_report(name) for path, name in named.items() if name in REPORTS}
     if not reports:
         raise GpuError(f"{folder} holds no record ({', '.join(REPORTS)}): give the folder above")
-    saved = [SavedReport(path, report, report.table(path)) for path, report in reports.items()]
+    saved = [
+        SavedReport(path, reports[path], reports[path].table(path))
+        for path in track(reports, "records")
+    ]
     for path in reports:
         check_checksums(path)
     return saved
