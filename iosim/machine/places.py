@@ -9,7 +9,7 @@ an extent is always one number, since `iosim.machine.ragged` parts the lanes tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, assert_never
 
@@ -32,11 +32,12 @@ from iosim.program.index import (
     Stack,
     Tile,
     Within,
+    cut_from,
     dim_of,
     dims,
     unstacked,
 )
-from iosim.program.ir import Load, Marks, Store
+from iosim.program.ir import Load, Loop, Marks, Store
 from iosim.program.walk import Instance
 
 Array = NDArray[np.float64]
@@ -53,13 +54,18 @@ class Lanes:
     `count` tiles of `extent` words: one after the other from `start` on, or, where that is an
     array, one from each of its numbers on.  A loop that doesn't run as lanes has a count of 1;
     its start is an array (over the lanes of the ragged loop) where they differ.  `number` is the
-    number of the first tile in its loop, or an array of all their numbers.
+    number of the first tile in its loop, or an array of all their numbers.  A loop over all of a
+    tile starts where that does in its first lane, and is as much further in each other one, unless
+    that tile is one of `State.named`.
+
+    With `merged`, the tile stands for so many tiles, end to end (`iosim.program.iterations`).
     """
 
     start: Start
     count: int
     extent: int
     number: Start = 0
+    merged: int = 1
 
 
 @dataclass
@@ -81,7 +87,10 @@ class State:
     size: dict[str, int] = field(default_factory=dict)
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)  # by id: every transfer asks
     bodies: dict[int, tuple[Span, ...]] = field(default_factory=dict)  # by id: spans with edges
-    named: frozenset[Tile] = frozenset()  # tiles whose edges bound spans
+    named: frozenset[Tile] = frozenset()  # tiles whose lanes may differ in shape
+    # By id of a loop: whether its iterations merge, with what is resident before it.
+    merges: dict[int, tuple[dict[str, tuple[Dim, ...]], bool]] = field(default_factory=dict)
+    merged: int = 1  # how many iterations of open loops the open ones stand for
     masks: dict[str, BlockMask] = field(default_factory=dict)
     numbered: frozenset[Tile] = frozenset()  # tiles that a block mask tells apart
     used: int = 0
@@ -89,10 +98,11 @@ class State:
     tick: Callable[[int], object] | None = None
 
 
-def marked(s: State, marks: Marks, column: int) -> bool:
+def marked(s: State, marks: Marks, column: Start) -> bool:
     """Whether a block mask marks a column, in the row whose tile is open."""
     row = s.where[marks.rows].number
     assert isinstance(row, int), f"tile {marks.rows} runs as lanes"
+    assert isinstance(column, int)
     return s.masks[marks.name].marked(row, column)
 
 
@@ -107,7 +117,19 @@ def one(x: Start) -> Start:
 def starts(s: State, tile: Tile) -> Start:
     """Where a tile starts."""
     here = s.where[tile]
-    return _lanes(s, tile, here.start, here.extent)
+    found = _lanes(s, tile, here.start, here.extent)
+    for outer in find_lanes_around(s, tile):
+        found = found + _lanes(s, outer, 0, s.where[outer].extent)
+    return found
+
+
+def find_lanes_around(s: State, tile: Tile) -> Iterator[Tile]:
+    """The tiles that run as lanes, and that a tile moves along with."""
+    outer = tile.of
+    while outer is not None and outer not in s.named:
+        if outer in s.batch:
+            yield outer
+        outer = outer.of
 
 
 def _lanes(s: State, tile: Tile, first: Start, step: int) -> Start:
@@ -122,6 +144,25 @@ def _lanes(s: State, tile: Tile, first: Start, step: int) -> Start:
         assert s.ragged is not None
         at = s.batch.index(s.ragged)
     return first.reshape([-1 if k == at else 1 for k in range(len(s.batch))])
+
+
+def bound_loop(s: State, loop: Loop) -> tuple[Start, Start]:
+    """Where a loop starts and stops; one over all of a tile, in the first of its lanes."""
+    outer = loop.tile.of
+    if outer is None or outer in s.named:
+        return resolved(s, loop.span)
+    here = s.where[outer]
+    return here.start, here.start + here.extent
+
+
+def locate_part(s: State, index: tuple[Dim, ...], part: Tile) -> tuple[int, Start]:
+    """The dimension of a buffer that a part is cut from, and where in it the part starts."""
+    at = cut_from(index, part)
+    base = index[at]
+    if base == part.of and base not in s.named:
+        return at, s.where[part].start - s.where[base].start
+    assert isinstance(base, (Span, Tile))
+    return at, starts(s, part) - located(s, base)[0]
 
 
 def _inside(s: State, edges: frozenset[Edge]) -> dict[Any, Any]:
@@ -198,10 +239,12 @@ def _between(start: Start, stop: Start) -> int:
 
 
 def words_of(s: State, index: tuple[Index, ...]) -> int:
-    """The words of a buffer, or of a transfer, in one lane."""
+    """The words of a buffer, or of a transfer, in one lane and one iteration."""
     words = 1
     for x in dims(index):
         words *= extent(s, x)
+        if isinstance(x, Tile):
+            words //= s.where[x].merged
     return words
 
 
@@ -210,13 +253,13 @@ def read(s: State, node: Load) -> Array:
 
     It is read-only, and a view where that is possible and the tensor is never stored.
     """
-    firsts = _in_order(s, node.index)
-    if firsts is not None:
-        found = joined(s, node.index, _view(s, node, firsts))
+    view = _view(s, node)
+    if view is None:
+        found = joined(s, node.index, s.hbm[node.tensor][_positions(s, node.index)])
+    else:
+        found = joined(s, node.index, view)
         # A tensor that is also stored may change while the buffer is resident: copy it.
         found = found.copy() if node.tensor in s.stored else found.view()
-    else:
-        found = joined(s, node.index, s.hbm[node.tensor][_positions(s, node.index)])
     found.flags.writeable = False
     return found
 
@@ -224,40 +267,53 @@ def read(s: State, node: Load) -> Array:
 def write(s: State, node: Store, value: Array) -> None:
     """Assign a buffer to ``tensor[index]``."""
     value = split_stacks(s, node.index, value)
-    firsts = _in_order(s, node.index)
-    if firsts is None:
+    view = _view(s, node)
+    if view is None:
         s.hbm[node.tensor][_positions(s, node.index)] = value
-        return
-    view = _view(s, node, firsts)
-    view[...] = np.broadcast_to(value, np.broadcast_shapes(view.shape, value.shape))
+    else:
+        view[...] = np.broadcast_to(value, np.broadcast_shapes(view.shape, value.shape))
 
 
-def _in_order(s: State, index: tuple[Index, ...]) -> list[int] | None:
-    """Where the first lane is on every axis; None if not all words lie as a slice of each."""
-    firsts: list[int] = []
-    for x in unstacked(index):
-        first = _first_lane(s, x)
-        if not isinstance(first, int):
+def _view(s: State, node: Load | Store) -> Array | None:
+    """``tensor[index]`` as a view, with dimensions as `_positions` has them.
+
+    None where the lanes of an index don't follow one another at equal distances.
+    """
+    tensor = s.hbm[node.tensor]
+    first = 0
+    shape: list[int] = []
+    strides: list[int] = []
+    apart = dict.fromkeys(s.batch, 0)  # how far the lanes of each loop are from one another
+    for x, stride in zip(unstacked(node.index), tensor.strides, strict=True):
+        match x:
+            case Tile():
+                here = s.where[x]
+                start = here.start
+                for tile in (x, *find_lanes_around(s, x)):
+                    if tile in apart:
+                        apart[tile] += s.where[tile].extent * stride
+            case Span():
+                start = resolved(s, x)[0]
+            case Number(tile):
+                start = s.where[tile].number
+                if tile in apart:
+                    apart[tile] += stride
+            case Within():
+                start = 0
+            case At():
+                return None
+            case _:
+                assert_never(x)
+        if not isinstance(start, int):
             return None
-        firsts.append(first)
-    return firsts
-
-
-def _first_lane(s: State, x: Plain) -> Start | None:
-    """Where the first lane of an index is; an array, or None, where they aren't in order."""
-    match x:
-        case Tile():
-            return s.where[x].start
-        case Span():
-            return resolved(s, x)[0]
-        case Number(tile):
-            return s.where[tile].number
-        case Within():
-            return 0
-        case At():
-            return None
-        case _:
-            assert_never(x)
+        first += start * stride
+        if dim := dim_of(x):
+            shape.append(extent(s, dim))
+            strides.append(stride)
+    lanes = [s.where[tile].count if far else 1 for tile, far in apart.items()]
+    if 0 in shape:
+        return np.empty((*lanes, *shape))
+    return np.ndarray((*lanes, *shape), np.float64, tensor, first, (*apart.values(), *strides))
 
 
 def _positions(s: State, index: tuple[Index, ...]) -> tuple[Ints, ...]:
@@ -277,35 +333,6 @@ def _positions(s: State, index: tuple[Index, ...]) -> tuple[Ints, ...]:
             k += 1
         found.append(at)
     return tuple(found)
-
-
-def _view(s: State, node: Load | Store, firsts: list[int]) -> Array:
-    """``tensor[index]`` as a view, where `_in_order`, with dimensions as `_positions` has them."""
-    cut: list[slice] = []
-    shape: list[int] = []
-    lane_at: dict[Tile, int] = {}
-    own: list[int] = []
-    for x, start in zip(unstacked(node.index), firsts, strict=True):
-        words = extent(s, dim) if (dim := dim_of(x)) else 1
-        tile = x if isinstance(x, Tile) else x.tile if isinstance(x, Number) else None
-        count = 1 if tile is None else s.where[tile].count
-        cut.append(slice(start, start + count * words))
-        if tile in s.batch:
-            lane_at[tile] = len(shape)
-            shape.append(count)
-        if dim:
-            own.append(len(shape))
-            shape.append(words)
-        elif tile not in s.batch:
-            own.append(-1 - len(shape))  # a point of a sequential loop: dropped below
-            shape.append(1)
-    view = s.hbm[node.tensor][tuple(cut)].reshape(shape)
-    drop = [-1 - k for k in own if k < 0]
-    order = [lane_at[t] for t in s.batch if t in lane_at] + [k for k in own if k >= 0]
-    view = view.transpose(order + drop)
-    view = view.reshape(view.shape[: len(order)]) if drop else view
-    # With the dots, a view of a single word is an array, too.
-    return view[(*(slice(None) if t in lane_at else None for t in s.batch), ...)]
 
 
 def joined(s: State, index: tuple[Index, ...], array: Array) -> Array:

@@ -7,6 +7,7 @@ independent, and each of them meets its own iterations in order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,10 +22,8 @@ from iosim.program.ir import Alloc, Load, Loop, Node
 
 
 def groups(s: State, loop: Loop, start: int, stop: int, step: int) -> Iterator[Lanes]:
-    """Split a grid loop into groups of equal tiles, as many at once as `lanes` allows."""
-    outside = 1
-    for tile in s.batch[:-1]:
-        outside *= s.where[tile].count
+    """Split a loop into groups of equal tiles, as many at once as `lanes` allows."""
+    outside = math.prod(s.where[tile].count for tile in s.batch if tile != loop.tile)
     buffer = max((_widest(s, n, {loop.tile: step}) for n in loop.body), default=1)
     most = max(1, s.lanes // (outside * buffer))
     full = (stop - start) // step
@@ -32,6 +31,13 @@ def groups(s: State, loop: Loop, start: int, stop: int, step: int) -> Iterator[L
         yield Lanes(start + first * step, min(most, full - first), step, first)
     if start + full * step < stop:
         yield Lanes(start + full * step, 1, stop - start - full * step, full)
+
+
+def merge_iterations(s: State, loop: Loop, start: int, stop: int, step: int) -> Iterator[Lanes]:
+    """The tiles of a loop whose iterations merge: as long as `lanes` allows."""
+    for group in groups(s, loop, start, stop, step):
+        extent = group.count * group.extent
+        yield replace(group, count=1, extent=extent, merged=group.count)
 
 
 def _widest(s: State, node: Node, inner: dict[Tile, int]) -> int:
@@ -42,6 +48,8 @@ def _widest(s: State, node: Node, inner: dict[Tile, int]) -> int:
     """
     if isinstance(node, Loop):
         step = 1 if node.step is None else s.env[node.step]
+        if (outer := node.tile.of) is not None:
+            step = min(step, inner[outer] if outer in inner else s.where[outer].extent)
         return max((_widest(s, n, inner | {node.tile: step}) for n in node.body), default=1)
     if not isinstance(node, (Load, Alloc)):
         return 1
@@ -129,16 +137,14 @@ def _select_starts(first: Start, step: int, keep: Ints) -> Start:
 
 def group_iterations(
     s: State, start: Start, stop: Start, step: int
-) -> Iterator[tuple[Ints | None, Iterable[tuple[Start, int, int]]]]:
+) -> Iterator[tuple[Ints | None, Iterable[Lanes]]]:
     """The iterations of a loop that is no lanes itself: which lanes, and their tiles.
-
-    Tiles are ``(start, extent, number)``.
 
     Iterations that follow one another in the same lanes are given at once.
     """
     if isinstance(start, int) and isinstance(stop, int):
         every = enumerate(range(start, stop, step))
-        yield None, ((at, min(step, stop - at), number) for number, at in every)
+        yield None, (Lanes(at, 1, min(step, stop - at), number) for number, at in every)
         return
     first, stops = flat(s, start), flat(s, stop)
     lanes: Ints | None = None
@@ -156,9 +162,9 @@ def group_iterations(
         yield lanes, _steps(first[lanes], step, run)
 
 
-def _steps(first: Ints, step: int, run: list[tuple[int, int]]) -> Iterator[tuple[Start, int, int]]:
+def _steps(first: Ints, step: int, run: list[tuple[int, int]]) -> Iterator[Lanes]:
     start = places.one(first)
-    return ((start + step * number, extent, number) for number, extent in run)
+    return (Lanes(start + step * number, 1, extent, number) for number, extent in run)
 
 
 def alike(s: State, body: tuple[Node, ...]) -> Iterator[Ints | None]:

@@ -123,7 +123,7 @@ def in_shape(tensor: Tensor, array: Any, shape: tuple[int, ...]) -> Array:
             f"{tensor.name} has shape {given.shape}, the problem needs {shape}: reshape it or "
             "change the sizes"
         )
-    return given.astype(np.float64).reshape(shape)
+    return given.astype(np.float64, order="C").reshape(shape)
 
 
 class Arithmetic(NamedTuple):

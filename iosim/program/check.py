@@ -26,6 +26,7 @@ from iosim.program.index import (
     unstacked,
 )
 from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store, nodes
+from iosim.program.iterations import find_cut_buffers, find_dependence
 from iosim.program.ops import OPS
 
 
@@ -36,10 +37,8 @@ def check(program: Program) -> None:
     A loop's step is a tile size, which is never 0; a tile is used only inside its loop.
 
     A tensor is indexed by one tile in one place only; an operation does not change a buffer that
-    it also takes under another name; and the iterations of a grid loop are independent.  For the
-    last, two rules suffice, since the iterations of one loop cover disjoint positions: within the
-    loop, whatever is stored is indexed by the loop's tile or its number, and so is every load of a
-    tensor that the loop also stores; and nothing changes or frees a buffer that was made outside.
+    it also takes under another name; and the iterations of a grid loop are independent
+    (`iosim.program.iterations` says by which rules), and cut no parts of a buffer.
 
     Numbers, tiles within themselves and derived axes are used so that they never leave their axis;
     a position that is read from a tensor comes as it was loaded, and only loads use it.
@@ -216,49 +215,10 @@ def _check_op(op: Op) -> None:
 
 
 def _check_grid(loop: Loop) -> None:
-    inside = list(nodes(loop.body))
-    places = {n.tensor: _place(n, loop.tile) for n in inside if isinstance(n, Store)}
-    made = {n.buffer for n in inside if isinstance(n, (Load, Alloc))}
-    for node in inside:
-        match node:
-            case Load() | Store():
-                place = _place(node, loop.tile)
-                if node.tensor in places and (place is None or place != places[node.tensor]):
-                    raise ProgramError(
-                        f"grid loop {loop.tile} is not parallel: {node.tensor} is stored inside "
-                        f"and must always be indexed by {loop.tile} in one place"
-                    )
-            case Free():
-                if node.buffer not in made:
-                    raise ProgramError(
-                        f"grid loop {loop.tile} is not parallel: it frees {node.buffer}, made "
-                        "outside"
-                    )
-            case Op():
-                _check_grid_op(loop, node, made)
-            case Alloc() | Loop():
-                pass
-            case _:
-                assert_never(node)
-
-
-def _check_grid_op(loop: Loop, op: Op, made: set[str]) -> None:
-    for position in OPS[op.name].writes:
-        if op.operands[position].buffer not in made:
-            raise ProgramError(
-                f"grid loop {loop.tile} is not parallel: {op.name} changes "
-                f"{op.operands[position]}, which outlives an iteration"
-            )
-    if any(ref.part == loop.tile for ref in op.operands):
+    if found := find_dependence(loop):
+        raise ProgramError(f"grid loop {loop.tile} is not parallel: {found}")
+    if find_cut_buffers(loop):
         raise ProgramError(
             f"grid loop {loop.tile} cuts a part of a buffer: a part is cut by a sequential loop "
             "(tiles)"
         )
-
-
-def _place(node: Load | Store, tile: Tile) -> int | None:
-    """Where a transfer is indexed by a tile: positions that no two tiles share."""
-    for k, x in enumerate(unstacked(node.index)):
-        if tile == (x.tile if isinstance(x, Number) else x):
-            return k
-    return None

@@ -60,6 +60,8 @@ class OpSpec:
         over: index letters that the operation sums or takes a maximum over.  Where one of their
             extents is 0 there is nothing to take in, and every operand stays as it is; an empty
             extent of any other letter only makes some operands empty.
+        sums: whether it adds to its first operand a sum, over the one letter of `over`, of products
+            of the others: twice over two parts of that extent is then once over both.
         lowest: operands whose columns beyond a ragged edge must read −inf in that text; those of
             every other operand read 0 wherever they are contracted.
     """
@@ -72,6 +74,7 @@ class OpSpec:
     triton: str | None = None
     gluon: str | None = None
     over: str = ""
+    sums: bool = False
     lowest: str = ""
     scalars: tuple[str, ...] = ()
     placed: bool = False
@@ -162,6 +165,7 @@ OPS: dict[str, OpSpec] = {
         reads=(0, 1, 2),
         writes=(0,),
         over="x",
+        sums=True,
         numpy=lambda s, q, k: (s + dot(q, t(k)),),
         triton='{s} = tl.dot({q}, tl.trans({k}), {s}, input_precision="ieee")',
         gluon="{s} += {q} @ {k}.T",
@@ -172,6 +176,7 @@ OPS: dict[str, OpSpec] = {
         reads=(0, 1, 2),
         writes=(0,),
         over="j",
+        sums=True,
         numpy=lambda o, p, v: (o + dot(p, v),),
         triton='{o} = tl.dot({p}.to({v}.dtype), {v}, {o}, input_precision="ieee")',
         gluon="{o} += {p} @ {v}",
@@ -182,6 +187,7 @@ OPS: dict[str, OpSpec] = {
         reads=(0, 1, 2),
         writes=(0,),
         over="i",
+        sums=True,
         numpy=lambda v, p, o: (v + dot(t(p), o),),
         triton='{v} = tl.dot(tl.trans({p}).to({o}.dtype), {o}, {v}, input_precision="ieee")',
     ),
@@ -372,6 +378,7 @@ OPS: dict[str, OpSpec] = {
         reads=(0, 1, 2),
         writes=(0,),
         over="x",
+        sums=True,
         numpy=lambda t, a, b: (t + (a * b).sum(axis=-1),),
         triton="{t} = {t} + tl.sum({a}.to(tl.float32) * {b}.to(tl.float32), 1)",
     ),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from iosim.program.block_masks import BlockMask, masks, numbers
-from iosim.program.index import Edge, Span, Tile, unstacked
+from iosim.program.index import Edge, Index, Span, Tile, dims, unstacked
 from iosim.program.ir import Alloc, Load, Loop, Op, Program, Store, nodes
 
 
@@ -50,6 +50,34 @@ def spans(program: Program) -> tuple[Span, ...]:
 def named_tiles(program: Program) -> frozenset[Tile]:
     """The tiles whose edges some span names: iterations of their loops may differ in shape."""
     return frozenset(edge.tile for span in spans(program) for edge in span.edges)
+
+
+@functools.lru_cache(maxsize=256)
+def ragged_tiles(program: Program) -> frozenset[Tile]:
+    """The tiles whose edges bound anything but loops over all of them and parts of them.
+
+    Iterations of other loops differ in shape only where their own tiles do: a loop over all of a
+    tile is as long as the tile is, and its parts are at the same places in each.  Where a tile is
+    one of these, so is each that it is inside of, since it starts where that does.
+    """
+    every = list(nodes(program.body))
+    made = [(n.buffer, dims(n.index)) for n in every if isinstance(n, (Load, Alloc))]
+    found: set[Tile] = set()
+    for node in every:
+        index: tuple[Index, ...] = ()
+        if isinstance(node, Loop) and node.tile.of is None:
+            index = (node.span,)
+        elif isinstance(node, (Load, Store, Alloc)):
+            index = node.index
+        elif isinstance(node, Op):
+            cut = [(x.buffer, x.part.of) for x in node.operands if x.part and x.part.of]
+            found.update(of for name, of in cut for x, own in made if x == name and of not in own)
+        for span in (x for x in unstacked(index) if isinstance(x, Span)):
+            found.update(edge.tile for edge in span.edges)
+    outer = found
+    while outer := {tile.of for tile in outer if tile.of is not None}:
+        found |= outer
+    return frozenset(found)
 
 
 @functools.lru_cache(maxsize=256)
