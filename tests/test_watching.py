@@ -341,3 +341,15 @@ def test_long_commands_report_how_far_they_are(
         done = CliRunner().invoke(program(COMMANDS), words)
     assert done.exit_code == 0, done.output
     assert loops <= heard.keys()
+
+
+def test_the_estimate_of_verify_is_fair_from_the_beginning() -> None:
+    """Whatever the cost of a run is, as long as it rises or falls with M."""
+    jobs = [(name, 3 * 2**k) for name in ("naive", "flash2", "small_tiles") for k in range(60)]
+    order = verifying.interleaved(jobs)
+    assert sorted(order) == sorted(jobs)
+    for cost in (lambda M: 1.0, lambda M: M**-0.1, lambda M: 1 + (M < 2**20), lambda M: M**0.05):
+        every = sum(cost(M) for _, M in jobs) / len(jobs)
+        for some in range(len(jobs) // 10, len(jobs)):
+            here = sum(cost(M) for _, M in order[:some]) / some
+            assert 0.75 < here / every < 1.25

@@ -305,16 +305,15 @@ def verify(
     tick(0, len(jobs))
     if processes == 1:
         _adopt(problem, data, want, tolerance)
-        for job in jobs:
+        for job in interleaved(jobs):
             points.append(_work(job))
             tick(len(points), len(jobs))
     else:
         with ProcessPoolExecutor(
             processes, initializer=_adopt, initargs=(problem, data, want, tolerance)
         ) as p:
-            # Small memories take longest: first, so that no worker is left with one at the end.
             try:
-                runs = {p.submit(_work, job) for job in sorted(jobs, key=lambda job: job[1])}
+                runs = {p.submit(_work, job) for job in interleaved(jobs)}
                 while runs:
                     done, runs = wait(runs, TOLD_EVERY, FIRST_COMPLETED)
                     points += [run.result() for run in done]
@@ -338,6 +337,20 @@ def verify(
     ]
     failures += _check_upper(problem, points)
     return Report(problem, tuple(points), slopes, tuple(failures), tolerance, tuple(chosen), least)
+
+
+def interleaved(jobs: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Runs in an order in which all sizes of M come early, so that an estimate is fair.
+
+    Small memories take longest.  Sorted by M, run k gets the fraction of k times the golden ratio;
+    any stretch of these fractions has runs from everywhere.
+
+    >>> [M for _, M in interleaved([("flash2", M) for M in range(8)])]
+    [0, 5, 2, 7, 4, 1, 6, 3]
+    """
+    order = sorted(jobs, key=lambda job: job[1])
+    ratio = (math.sqrt(5) - 1) / 2
+    return [order[k] for k in sorted(range(len(order)), key=lambda k: k * ratio % 1)]
 
 
 _shared: list[Any] = []
