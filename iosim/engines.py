@@ -18,7 +18,7 @@ from iosim.counting.numbers import count, count_many, peak, peak_many
 from iosim.counts import Counts, Key
 from iosim.errors import InputError, closest
 from iosim.machine import LANES, Machine, simulate
-from iosim.program.ir import Alloc, Load, Program, Store, nodes
+from iosim.program.ir import Alloc, Load, Program, Store
 from iosim.program.walk import Instance
 
 Ints = NDArray[np.int64]
@@ -79,12 +79,12 @@ def run_bytes(instance: Instance) -> int:
     it processes at once; an operation makes up to two arrays of a buffer's size beside it.
     """
     program, env = instance.program, instance.env
-    stored = {n.tensor for n in nodes(program.body) if isinstance(n, Store)}
+    stored = {n.tensor for n in program.nodes if isinstance(n, Store)}
     words = sum(
         math.prod(env[axis] for axis in tensor.axes) * (1 if tensor.name in stored else 2)
         for tensor in program.tensors
     )
-    buffers = {n.buffer for n in nodes(program.body) if isinstance(n, (Load, Alloc))}
+    buffers = {n.buffer for n in program.nodes if isinstance(n, (Load, Alloc))}
     return 8 * (words + 3 * max(peak(instance), len(buffers) * LANES))
 
 

@@ -197,7 +197,7 @@ def _body(body: tuple[Node, ...], held: _Held, fold: _Transfers | _Touches) -> t
 
 
 def _positions(program: Program) -> frozenset[str]:
-    moved = [x for x in nodes(program.body) if isinstance(x, (Load, Store))]
+    moved = [x for x in program.nodes if isinstance(x, (Load, Store))]
     return frozenset(x.buffer for node in moved for x in node.index if isinstance(x, At))
 
 

@@ -141,6 +141,7 @@ def _words(index: tuple[Index, ...], extent: Callable[[Tile], Poly]) -> Poly:
     return words
 
 
+@functools.lru_cache(2**14)
 def _length(span: Span) -> Poly:
     if (tile := covers(span)) is not None:
         return Poly.of(1 if tile.point else tile)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from iosim.problem import LIMITS_SAY
 from iosim.program.block_masks import NUMBERS
 from iosim.program.index import Affine, At, Index, Number, Single, Span, Stack, Within, unstacked
-from iosim.program.ir import Alloc, Load, Loop, Node, Op, Program, Store, nodes
+from iosim.program.ir import Alloc, Load, Loop, Node, Op, Program, Store
 from iosim.program.ops import OPS
 
 Line = tuple[str, str]
@@ -38,11 +38,11 @@ def legend(program: Program, listing: str) -> list[Line]:
 
 def _edges(program: Program) -> Iterator[tuple[str, str, str]]:
     """What follows outer tiles: bounds, numbers that operations take, lengths and sums."""
-    every = [x for node in nodes(program.body) for x in _affine(node)]
+    every = [x for node in program.nodes for x in _affine(node)]
     for end in ("start", "stop"):
         for edge in (edge for x in every for edge in sorted(x.edges, key=str) if edge.end == end):
             yield end, str(edge), _EDGE[end].format(edge.tile)
-    for node in nodes(program.body):
+    for node in program.nodes:
         if isinstance(node, Op) and OPS[node.name].placed:
             yield "element", "s[r, c]", "the score in row r and column c of its tiles, from 0"
         for span in _spans(node):
@@ -60,7 +60,7 @@ def _edges(program: Program) -> Iterator[tuple[str, str, str]]:
                     f"cut to {low}:{high}, not at the axis's ends",
                 )
             yield "length", f"|{span}|", "how many positions that are"
-    for node in nodes(program.body):
+    for node in program.nodes:
         if isinstance(node, Loop):
             tile = node.tile
             yield "sum", f"Σ_{tile}", f"the sum over all tiles {tile} of the product that follows"
@@ -84,7 +84,7 @@ def _spans(node: Node) -> list[Span]:
 
 def _indices(program: Program) -> Iterator[tuple[str, str, str]]:
     """What a position on an axis may be beside a tile, a span or a point."""
-    for node in nodes(program.body):
+    for node in program.nodes:
         for x in node.index if isinstance(node, (Load, Store, Alloc)) else ():
             yield from _index(x)
         if isinstance(node, Loop) and node.marks is not None:

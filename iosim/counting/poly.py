@@ -6,6 +6,7 @@ counts one instance, on arrays a million, and on sympy's symbols it is the formu
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -92,6 +93,7 @@ Atom: TypeAlias = str | Trips | Part | Clip | Sum | Row | Tile
 Monomial: TypeAlias = tuple[Atom, ...]
 
 
+@functools.lru_cache(2**16)
 def _order(atom: Atom) -> tuple[int, str]:
     return (isinstance(atom, (Trips, Part, Clip, Sum, Row)), str(atom))
 
@@ -127,6 +129,7 @@ def _named(value: Affine) -> set[str]:
     return {name for name, _ in value.sizes}
 
 
+@functools.lru_cache(2**16)
 def follows(atom: Atom, tile: Tile) -> bool:
     """Whether an atom differs between the iterations of a tile's loop."""
     match atom:
@@ -167,13 +170,13 @@ class Poly:
         return Poly({m: c for m, c in terms.items() if c})
 
     def __sub__(self, other: Poly) -> Poly:
-        return self + Poly.of(-1) * other
+        return self + Poly({m: -c for m, c in other.terms.items()})
 
     def __mul__(self, other: Poly) -> Poly:
         total: dict[Monomial, int] = {}
         for a, x in self.terms.items():
             for b, y in other.terms.items():
-                m = tuple(sorted((*a, *b), key=_order))
+                m = tuple(sorted((*a, *b), key=_order)) if a and b else a or b
                 total[m] = total.get(m, 0) + x * y
         return Poly({m: c for m, c in total.items() if c})
 

@@ -36,7 +36,7 @@ from iosim.gpu.emitter.nests import Body, chain, nests, touched
 from iosim.gpu.run.job import Job
 from iosim.problem import word_bytes
 from iosim.program.index import At, Number, Span, Tile, Within, dims, unstacked
-from iosim.program.ir import Alloc, Free, Load, Loop, Op, Store, nodes
+from iosim.program.ir import Alloc, Free, Load, Loop, Op, Store
 from iosim.program.space import named_tiles
 from iosim.program.walk import Instance
 from iosim.units import bytes_of
@@ -52,7 +52,7 @@ PIECES = 256
 def _varies(instance: Instance) -> str:
     """Why the items of a nest don't all sweep the same, which these models are about; or ""."""
     program = instance.program
-    index = [x for n in nodes(program.body) if isinstance(n, (Load, Store)) for x in n.index]
+    index = [x for n in program.nodes if isinstance(n, (Load, Store)) for x in n.index]
     if named_tiles(program):
         return "a loop or a buffer follows an outer tile"
     if instance.masks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import importlib
 import json
 import re
@@ -49,9 +51,26 @@ def payload(
             tick(done, of)
             yield name
 
-    programs = {name: algorithm_data(algorithm(name)) for name in report_progress(ALGORITHMS, 0)}
-    made = {name: _call_by_path(chosen[name]) for name in report_progress(chosen, len(programs))}
-    return envelope(made, programs, exercises)
+    with _without_collection():
+        programs = {
+            name: algorithm_data(algorithm(name)) for name in report_progress(ALGORITHMS, 0)
+        }
+        views_data = {
+            name: _call_by_path(chosen[name]) for name in report_progress(chosen, len(programs))
+        }
+    return envelope(views_data, programs, exercises)
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """No collection of garbage: millions of small values are made, and hardly a cycle of them."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def envelope(

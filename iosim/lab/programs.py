@@ -29,7 +29,7 @@ from iosim.errors import InputError
 from iosim.problem import PROBLEMS, Form, Problem
 from iosim.program.block_masks import masks
 from iosim.program.canonical import as_data
-from iosim.program.ir import Load, Loop, Node, Program, Store, nodes
+from iosim.program.ir import Load, Loop, Node, Program, Store
 from iosim.program.space import axes
 from iosim.tiling.candidates import DistinctTrips, candidates_of
 from iosim.tiling.endpoint_bounds import Ends, Leaning
@@ -173,7 +173,7 @@ def _sizes(program: Program) -> list[str]:
 def _roles(program: Program) -> dict[str, str]:
     """Whether a tensor is an input, an output or scratch."""
     made: dict[type[Any], set[str]] = {Load: set(), Store: set()}
-    for node in nodes(program.body):
+    for node in program.nodes:
         if isinstance(node, (Load, Store)):
             made[type(node)].add(node.tensor)
     outputs = made[Store] - made[Load]

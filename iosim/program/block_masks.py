@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from iosim.errors import InputError, ProgramError, closest
 from iosim.problem import as_array
 from iosim.program.index import Affine, Span, Tile, unstacked
-from iosim.program.ir import Alloc, Load, Loop, Node, Program, Store, nodes
+from iosim.program.ir import Alloc, Load, Loop, Node, Program, Store
 
 # Marked pairs: all, those in the last row, in the last column, and in both.
 NUMBERS = ("marked", "last_row", "last_column", "corner")
@@ -138,7 +138,7 @@ def numbers(program: Program) -> tuple[str, ...]:
 
 def numbered_tiles(program: Program) -> frozenset[Tile]:
     """The tiles whose numbers are rows or columns of a mask."""
-    found = [x for x in nodes(program.body) if isinstance(x, Loop)]
+    found = [x for x in program.nodes if isinstance(x, Loop)]
     return frozenset(y for x in found if x.marks for y in (x.tile, x.marks.rows))
 
 
@@ -172,7 +172,7 @@ def check_marks(program: Program) -> None:
 
     see(program.body, ())
     tiles = numbered_tiles(program)
-    for node in nodes(program.body):
+    for node in program.nodes:
         spans = [node.span] if isinstance(node, Loop) else []
         if isinstance(node, (Load, Store, Alloc)):
             spans = [x for x in unstacked(node.index) if isinstance(x, Span)]

@@ -13,6 +13,7 @@ import json
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from iosim.program.hashed import Hashed
 from iosim.program.ir import Program
 
 # Fields that the language got later; at their default, they say nothing.
@@ -51,15 +52,25 @@ def as_data(value: Any) -> Any:
         return value
     if isinstance(value, tuple):
         return [as_data(x) for x in value]
+    if isinstance(value, Hashed):
+        return _known_record(value)
     if is_dataclass(value) and not isinstance(value, type):
-        # What a program doesn't use is left out, so that its text stays when the language grows.
-        told = {
-            f.name: as_data(getattr(value, f.name))
-            for f in _fields(type(value))
-            if f.name not in _LATER or getattr(value, f.name) != f.default
-        }
-        return told | {"type": type(value).__name__}
+        return _record(value)
     raise TypeError(f"a program holds {value!r}, which has no canonical form: add one")
+
+
+def _record(value: Any) -> dict[str, Any]:
+    # What a program doesn't use is left out, so that its text stays when the language grows.
+    found = {
+        f.name: as_data(getattr(value, f.name))
+        for f in _fields(value.__class__)
+        if f.name not in _LATER or getattr(value, f.name) != f.default
+    }
+    return found | {"type": type(value).__name__}
+
+
+# Indices and atoms occur in a program again and again.
+_known_record = functools.lru_cache(2**14)(_record)
 
 
 # Asked for at every record of a program.

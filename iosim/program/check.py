@@ -25,7 +25,7 @@ from iosim.program.index import (
     tiles_of,
     unstacked,
 )
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store, nodes
+from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
 from iosim.program.iterations import find_cut_buffers, find_dependence
 from iosim.program.ops import OPS
 
@@ -52,7 +52,7 @@ def check(program: Program) -> None:
     check_marks(program)
     _check_derived(program)
     _check_gathers(program)
-    for node in nodes(program.body):
+    for node in program.nodes:
         match node:
             case Load() | Store():
                 _check_index(node.tensor, node.index)
@@ -129,7 +129,7 @@ def _check_derived(program: Program) -> None:
     names = {derived.name for derived in program.derived}
     if clash := [p.name for p in program.params if p.axis in names]:
         raise ProgramError(f"{clash[0]} is a tile size along a derived axis: use points()")
-    for node in nodes(program.body):
+    for node in program.nodes:
         values: list[Affine] = list(node.scalars) if isinstance(node, Op) else []
         spans = [node.span] if isinstance(node, Loop) else []
         if isinstance(node, (Load, Store, Alloc)):
@@ -146,7 +146,7 @@ def _check_derived(program: Program) -> None:
 
 def _check_gathers(program: Program) -> None:
     """Positions come from tensors that nothing stores, as they were loaded; loads use them."""
-    every = list(nodes(program.body))
+    every = program.nodes
     stored = {node.tensor for node in every if isinstance(node, Store)}
     for node in every:
         found = [x for x in node.index if isinstance(x, At)] if hasattr(node, "index") else []

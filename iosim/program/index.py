@@ -51,10 +51,13 @@ class Affine(Hashed):
     terms: tuple[tuple[Name, int], ...] = ()
 
     def __post_init__(self) -> None:
-        for value in (self.const, *(c for _, c in self.terms)):
+        names = []
+        if type(self.const) is not int:
+            raise ProgramError(f"{self.const!r} in a bound: give a whole number")
+        for name, value in self.terms:
+            names.append(name)
             if type(value) is not int:
                 raise ProgramError(f"{value!r} in a bound: give a whole number")
-        names = [name for name, _ in self.terms]
         for name in names:
             if not isinstance(name, (str, Edge)):
                 raise ProgramError(
@@ -79,7 +82,9 @@ class Affine(Hashed):
         terms = dict(self.terms)
         for name, coefficient in other.terms:
             terms[name] = terms.get(name, 0) + coefficient
-        kept = sorted(((n, c) for n, c in terms.items() if c), key=lambda term: str(term[0]))
+        kept = [(n, c) for n, c in terms.items() if c]
+        if len(kept) > 1:
+            kept.sort(key=lambda term: str(term[0]))
         return type(self)(self.const + other.const, tuple(kept))
 
     __radd__ = __add__
@@ -104,7 +109,7 @@ class Affine(Hashed):
     @property
     def edges(self) -> frozenset[Edge]:
         """The edges of tiles that it names."""
-        return frozenset(name for name, _ in self.terms if isinstance(name, Edge))
+        return frozenset([name for name, _ in self.terms if isinstance(name, Edge)])
 
     @property
     def sizes(self) -> tuple[tuple[str, int], ...]:

@@ -178,8 +178,17 @@ class Program(Displayed):
 
     def keys(self) -> tuple[Key, ...]:
         """Every ``(direction, tensor)`` that the program ever moves, sorted."""
+        return self._keys
+
+    @functools.cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """Every node, parents first."""
+        return tuple(nodes(self.body))
+
+    @functools.cached_property
+    def _keys(self) -> tuple[Key, ...]:
         found: set[Key] = set()
-        for node in nodes(self.body):
+        for node in self.nodes:
             if isinstance(node, Load):
                 found.add(("load", node.tensor))
             elif isinstance(node, Store):

@@ -13,14 +13,14 @@ from typing import Any, TypeAlias
 
 from iosim.program.block_masks import BlockMask, masks, numbers
 from iosim.program.index import Edge, Index, Span, Tile, dims, unstacked
-from iosim.program.ir import Alloc, Load, Loop, Op, Program, Store, nodes
+from iosim.program.ir import Alloc, Load, Loop, Op, Program, Store
 
 
 @functools.lru_cache(maxsize=256)
 def axes(program: Program) -> tuple[str, ...]:
     """Every axis of the program's tensors and loops, sorted; derived axes apart."""
     found = {axis for tensor in program.tensors for axis in tensor.axes}
-    found |= {node.span.axis for node in nodes(program.body) if isinstance(node, Loop)}
+    found |= {node.span.axis for node in program.nodes if isinstance(node, Loop)}
     found |= {x for derived in program.derived for x in (derived.of, derived.step)}
     found -= {derived.name for derived in program.derived}
     return tuple(sorted(found - {p.name for p in program.params}))
@@ -38,7 +38,7 @@ def leasts(program: Program) -> dict[str, int]:
 def spans(program: Program) -> tuple[Span, ...]:
     """Every part of an axis that a program names, once each."""
     found: dict[Span, None] = {}
-    for node in nodes(program.body):
+    for node in program.nodes:
         if isinstance(node, Loop):
             found[node.span] = None
         elif isinstance(node, (Load, Store, Alloc)):
@@ -60,7 +60,7 @@ def ragged_tiles(program: Program) -> frozenset[Tile]:
     tile is as long as the tile is, and its parts are at the same places in each.  Where a tile is
     one of these, so is each that it is inside of, since it starts where that does.
     """
-    every = list(nodes(program.body))
+    every = list(program.nodes)
     made = [(n.buffer, dims(n.index)) for n in every if isinstance(n, (Load, Alloc))]
     found: set[Tile] = set()
     for node in every:
@@ -83,7 +83,7 @@ def ragged_tiles(program: Program) -> frozenset[Tile]:
 @functools.lru_cache(maxsize=256)
 def placed_tiles(program: Program) -> frozenset[Tile]:
     """The tiles whose edges an operation takes: iterations of their loops differ in a number."""
-    ops = (node for node in nodes(program.body) if isinstance(node, Op))
+    ops = (node for node in program.nodes if isinstance(node, Op))
     return frozenset(edge.tile for op in ops for value in op.scalars for edge in value.edges)
 
 

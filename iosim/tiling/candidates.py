@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.program.ir import Loop, Param, Program, nodes
+from iosim.program.ir import Loop, Param, Program
 from iosim.program.space import named_tiles, spans
 
 Ints = NDArray[np.int64]
@@ -159,14 +159,18 @@ def candidates_of(program: Program, param: Param, extent: Ints, lattice: str) ->
     hold = param.least == 0
     if lattice == "pow2":
         return AllOrNothing(extent) if hold else PowersOfTwo(extent)
-    loops = [x for x in nodes(program.body) if isinstance(x, Loop) and x.step == param.name]
-    bounds = {name for s in spans(program) for end in s.bounds for name, _ in end.sizes}
-    # Equal trips make equal tilings only over a whole axis, and where no span names the tile.
-    named = named_tiles(program)
-    if (
-        hold
-        or param.name in bounds
-        or not all(x.span.is_entire_axis and x.tile not in named for x in loops)
-    ):
+    if hold or not _trips_decide(program, param.name):
         return EveryValue(extent, param.least)
     return DistinctTrips(extent)
+
+
+@functools.lru_cache(2**12)
+def _trips_decide(program: Program, name: str) -> bool:
+    """Whether two values of a parameter with equal trips make equal tilings.
+
+    So it is only where its loops run over a whole axis, and no span names it or its tiles.
+    """
+    bounds = {x for span in spans(program) for end in span.bounds for x, _ in end.sizes}
+    named = named_tiles(program)
+    loops = [x for x in program.nodes if isinstance(x, Loop) and x.step == name]
+    return name not in bounds and all(x.span.is_entire_axis and x.tile not in named for x in loops)

@@ -217,10 +217,10 @@ def _powers(extent: int) -> Iterator[int]:
 
 def _never_held(program: Program) -> set[str]:
     """Holds whose parts are cut by a loop that follows another tile: no block is cut so."""
-    cut = {ref.part for op in nodes(program.body) if isinstance(op, Op) for ref in op.operands}
+    cut = {ref.part for op in program.nodes if isinstance(op, Op) for ref in op.operands}
     found = {
         name
-        for loop in nodes(program.body)
+        for loop in program.nodes
         if isinstance(loop, Loop) and loop.span.edges and loop.span.within and loop.tile in cut
         for name, _ in loop.span.within[1].terms
     }
@@ -229,7 +229,7 @@ def _never_held(program: Program) -> set[str]:
 
 def _over_tiles(program: Program) -> set[tuple[str, str]]:
     """The steps of loops over an outer tile, and their axes: a block value cannot be cut."""
-    loops = (n for n in nodes(program.body) if isinstance(n, Loop))
+    loops = (n for n in program.nodes if isinstance(n, Loop))
     return {(x.step, x.tile.axis) for x in loops if x.tile.of is not None and x.step is not None}
 
 
@@ -237,7 +237,7 @@ def _over(program: Program, hold: Param) -> list[str]:
     """The steps of the loops that run over the held part of the axis."""
     return [
         loop.step
-        for loop in nodes(program.body)
+        for loop in program.nodes
         if isinstance(loop, Loop)
         and loop.step is not None
         and loop.span.axis == hold.axis
