@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -22,7 +23,7 @@ import pytest
 
 import iosim
 from iosim import cli
-from iosim.cli.commands import COMMANDS
+from iosim.cli.commands import COMMANDS, SECTIONS
 
 
 @dataclass
@@ -436,3 +437,14 @@ def test_help_of_every_command(words: tuple[str, ...], place: str, line: str) ->
 def test_a_group_alone_prints_its_help() -> None:
     assert ok() == ok("--help")
     assert ok("gpu") == ok("gpu", "--help")
+
+
+def test_help_lists_every_command_once_and_a_line_that_works() -> None:
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(COMMANDS)
+    text = ok("--help")
+    at = [text.index(f"\n{title}:\n") for title in SECTIONS]
+    assert at == sorted(at)
+    assert all(text.count(f"\n  {name} ") == 1 for name in COMMANDS)
+    line = re.search(r"Try it: iosim (.+)", text)
+    assert line is not None
+    assert "ratio" in ok(*line[1].split())

@@ -42,7 +42,7 @@ def main() -> NoReturn:
     said = ""
     try:
         _streams()
-        from iosim.cli.commands import COMMANDS
+        from iosim.cli.commands import COMMANDS, SECTIONS
         from iosim.cli.registry import run
         from iosim.cli.terminal import Printable, warnings_as_notes
         from iosim.cli.watching import Shown
@@ -52,7 +52,7 @@ def main() -> NoReturn:
         stdout, sys.stdout = sys.stdout, Printable(sys.stdout, before=shown.wipe)
         try:
             with warnings_as_notes(), listen(shown):
-                code = run(COMMANDS, sys.argv[1:])
+                code = run(COMMANDS, sys.argv[1:], SECTIONS)
             sys.stdout.flush()
         finally:
             sys.stdout = stdout

@@ -7,6 +7,23 @@ from __future__ import annotations
 
 from iosim.gpu.reports import REPORTS
 
+# How the help lists the commands: section → their names.
+SECTIONS = {
+    "Ask about a schedule": (
+        "count",
+        "tiles",
+        "step",
+        "tightness",
+        "bounds",
+        "show",
+        "algorithms",
+    ),
+    "See": ("lab", "plot", "export"),
+    "Many points": ("sweep", "collect", "combine", "query"),
+    "Check": ("verify", "prove", "optimal", "reproduce"),
+    "Models and machines": ("roofline", "fuse", "graph", "machines", "devices", "l2", "cache"),
+    "GPU": ("gpu", "profile"),
+}
 # Name → (where the command is, the first line of its help).  Beside a group stand its commands.
 Entry = tuple[str, str]
 COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {

@@ -12,18 +12,30 @@ CODES = (
     "Exit codes: 0 done, 1 a check failed, 2 input that cannot be used, 70 a bug of iosim "
     "(IOSIM_DEBUG=1 shows where), 130 interrupted, 141 nobody reads the output."
 )
+# What a newcomer can paste.
+TRY = "Try it: iosim count naive,flash2 --N 1024 --d 64 --M 96KiB --dtype fp16"
 
 
 class Lazy(click.Group):
-    """A group whose commands are import strings with their line of help beside them."""
+    """A group whose commands are import strings with their line of help beside them.
 
-    def __init__(self, name: str, entries: Mapping[str, tuple[str, Any]], help: str) -> None:
+    Its help lists them by section; `sections` has the names of each, and is empty for one section.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        entries: Mapping[str, tuple[str, Any]],
+        help: str,
+        sections: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         super().__init__(name, help=help, context_settings={"show_default": True})
         self.entries = entries
+        self.sections = sections or {"Commands": tuple(entries)}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names, in the registry's order."""
-        return list(self.entries)
+        """Names, in the order of the sections."""
+        return [name for names in self.sections.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, imported."""
@@ -37,12 +49,16 @@ class Lazy(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The help lines of the registry, whole."""
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                (name, first if isinstance(second, Mapping) else second)
-                for name, (first, second) in self.entries.items()
-            )
+        """The help lines of the registry, whole, by section."""
+        widest = max(map(len, self.entries))
+        for title, names in self.sections.items():
+            lines = [
+                (name.ljust(widest), first if isinstance(second, Mapping) else second)
+                for name in names
+                for first, second in [self.entries[name]]
+            ]
+            with formatter.section(title):
+                formatter.write_dl(lines)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Without a command, a group prints its help."""
@@ -62,12 +78,15 @@ def _say_version(ctx: click.Context, param: click.Parameter, asked: bool) -> Non
         ctx.exit()
 
 
-def program(entries: Mapping[str, tuple[str, Any]]) -> Lazy:
+def program(
+    entries: Mapping[str, tuple[str, Any]], sections: Mapping[str, Sequence[str]] | None = None
+) -> Lazy:
     """The command ``iosim`` over the entries of a registry."""
     top = Lazy(
         "iosim",
         entries,
-        "The I/O of attention: written once, run, counted, bounded, proved, measured.",
+        f"The I/O of attention: written once, run, counted, bounded, proved, measured.\n\n{TRY}",
+        sections,
     )
     top.epilog = CODES
     top.params.append(
@@ -83,12 +102,16 @@ def program(entries: Mapping[str, tuple[str, Any]]) -> Lazy:
     return top
 
 
-def run(entries: Mapping[str, tuple[str, Any]], args: Sequence[str]) -> int:
+def run(
+    entries: Mapping[str, tuple[str, Any]],
+    args: Sequence[str],
+    sections: Mapping[str, Sequence[str]] | None = None,
+) -> int:
     """Run what the arguments name; returns the exit code.
 
     Raises click.ClickException where the arguments are malformed, and whatever the command raises.
     """
-    top = program(entries)
+    top = program(entries, sections)
     try:
         with top.make_context("iosim", list(args)) as ctx:
             top.invoke(ctx)
