@@ -275,7 +275,7 @@ def test_the_command():
         ),
         (
             ("block_sparse", "--N", "64", "--N-k", "64", "--d", "8", "--gpu", "h200"),
-            "l2 doesn't follow block_sparse, whose block mask",
+            "block_sparse runs where the block mask blocks marks",
         ),
     ],
 )

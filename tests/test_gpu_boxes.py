@@ -21,7 +21,7 @@ from iosim.gpu.records.counters import moved_at
 from iosim.gpu.records.record import read_record
 from iosim.gpu.run.job import Job
 from iosim.hardware import MACHINES, machine
-from iosim.problem import Attention, MatMul
+from iosim.problem import Attention, BlockSparse, MatMul
 from iosim.units import bytes_of
 
 A = Attention
@@ -156,6 +156,51 @@ def test_a_causal_mask_in_step_by_hand(programs):
     curve = tiles.lru(launch.passes(lockstep(programs)))
     for room in (1, 2, 3, 5, 8, 13, 30):
         assert curve.loads_at(room * B * 8 * 2) == lru(accesses, room) * B * 8 * 2
+
+
+@pytest.mark.parametrize("programs", [1, 2, 3, 6])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_block_mask_in_step_by_hand(programs, seed):
+    """An item goes through the tiles that its row of the mask marks, and ends where they do."""
+    rows, columns, B = 6, 5, 4
+    blocks = np.random.default_rng(seed).random((rows, columns)) < 0.6
+    accesses = []
+    for first in range(0, rows, programs):
+        wave = list(range(first, min(rows, first + programs)))
+        marked = {i: np.flatnonzero(blocks[i]).tolist() for i in wave}
+        for step in range(2 * columns + 2):
+            for i in wave:
+                last = 2 * len(marked[i])
+                if step == 0:
+                    accesses.append((("Q", i), False))
+                elif step <= last:
+                    tensor = "V" if step % 2 == 0 else "K"
+                    accesses.append(((tensor, marked[i][(step - 1) // 2]), False))
+                elif step == last + 1:
+                    accesses.append((("O", i), True))
+    problem = BlockSparse(rows * B, columns * B, 8)
+    job = Job.of("block_sparse", problem, {"B_r": B, "B_c": B}, blocks={"blocks": blocks.tolist()})
+    (launch,) = launch_trace.launches(job)
+    curve = tiles.lru(launch.passes(lockstep(programs)))
+    for room in (1, 2, 3, 5, 8, 13, 30):
+        assert curve.loads_at(room * B * 8 * 2) == lru(accesses, room) * B * 8 * 2
+    assert launch.loads == (rows + 2 * int(blocks.sum())) * B * 8 * 2
+
+
+def test_a_mask_of_all_tiles_is_dense_attention():
+    """Beyond what half of L2 holds, where the order of loads decides."""
+    shape, size = {"B_r": 64, "B_c": 64}, replace(machine("h200"), cache_bytes=2**18)
+    blocks = np.ones((32, 32), bool).tolist()
+    masked = Job.of("block_sparse", BlockSparse(2048, 2048, 64), shape, blocks={"blocks": blocks})
+    dense = Job.of("flash2", Attention(2048, 64), shape)
+    for programs in (1, 5, 32):
+        one, other = (reads(job, size, programs=programs) for job in (masked, dense))
+        assert (one.lockstep, one.sm_l2, one.footprint, one.stores) == (
+            other.lockstep,
+            other.sm_l2,
+            other.footprint,
+            other.stores,
+        )
 
 
 @pytest.mark.parametrize("heads", [1, 3])

@@ -12,7 +12,6 @@ from iosim.errors import InputError
 from iosim.gpu.dram_prediction import Reads, reads
 from iosim.gpu.run.job import Job
 from iosim.hardware import Hardware
-from iosim.program.block_masks import masks
 from iosim.tiling.rules import choose_tiles
 from iosim.units import parse_words
 
@@ -24,6 +23,7 @@ M_WORDS = 2**16
 @opt.algo
 @opt.sizes()
 @opt.model
+@opt.mask
 @opt.machine()
 @opt.memory(
     "of one program, that tiles are chosen for: words, or bytes like 96KiB; by default "
@@ -48,6 +48,7 @@ def l2(
     algo: str,
     sizes: opt.Sizes,
     model: str | None,
+    mask: str | None,
     gpu: Hardware | None,
     M: str | None,
     tiles: str,
@@ -61,25 +62,21 @@ def l2(
 
     In lockstep, and the range if programs drift apart, with the least rows or L2 at which a drift
     does no harm.  Bytes at L2↔DRAM, and beside them at SM↔L2.  For all schedules but those that
-    read where to read, or ask a block mask.
+    read where to read.  What a kernel reads of a block mask itself is not counted.
     """
     if gpu is None:
         raise InputError("l2 needs a machine: give --gpu, like --gpu h200")
     found = algorithm(algo)
     problem = opt.problem_from(found.problem.kind, sizes, model)
-    if masks(found.program_for(problem)):
-        raise InputError(
-            f"l2 doesn't follow {algo}, whose block mask says which programs do what: take "
-            "another schedule, like flash2"
-        )
+    marked = opt.masks(mask)
     most = gpu.sm_words(dtype)
     if M is not None:
         words = parse_words("M", M, dtype)
     else:
         words = most if "=" in tiles else min(M_WORDS, most)
-    choice = choose_tiles(found, problem, words, tiles)
+    choice = choose_tiles(found, problem, words, tiles, marked)
     opt.remark(choice.remark)
-    job = Job.of(algo, problem, choice.tiles, dtype=dtype)
+    job = Job.of(algo, problem, choice.tiles, dtype=dtype, blocks=marked)
     answer = reads(job, gpu, programs=programs, drift=drift, seed=seed)
     if as_json:
         opt.print_json(

@@ -35,6 +35,7 @@ class Job:
         target: of the emitter, one of `iosim.gpu.targets`.
         style: of the target's `styles`, joined by commas.
         pattern: of the program's block masks, of `iosim.gpu.run.patterns`; "" where it has none.
+        blocks: in place of a pattern, block masks themselves: by name, rows of booleans.
     """
 
     algorithm: str
@@ -52,6 +53,7 @@ class Job:
     target: str = PLAIN
     style: str = ""
     pattern: str = ""
+    blocks: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, algorithm: str, problem: Any, tiles: dict[str, int], **others: Any) -> Job:
@@ -75,9 +77,9 @@ class Job:
 
     @property
     def masks(self) -> dict[str, NDArray[np.bool_]]:
-        """The pattern, for each block mask of the program."""
+        """The blocks, or the pattern for each block mask of the program."""
         if not self.pattern:
-            return {}
+            return {name: np.asarray(rows, bool) for name, rows in self.blocks.items()}
         problem = self.problem
         program = probe(self.algorithm).program_for(problem)
         env = {**problem.sizes, **self.tiles}
