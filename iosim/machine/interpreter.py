@@ -146,7 +146,7 @@ def _reserve(s: State, buffer: str, index: tuple[Index, ...]) -> None:
     s.used += words
     s.peak = max(s.peak, s.used)
     s.size[buffer] = words
-    s.index[buffer] = dims(index)
+    s.index[buffer] = places.shape_of(s, index).dims
 
 
 def _free(s: State, node: Free) -> None:
@@ -172,7 +172,7 @@ def _load(s: State, node: Load) -> None:
 def _store(s: State, node: Store) -> None:
     if node.buffer not in s.arrays:
         raise ResidencyError(f"store of {node.buffer}, which is not resident: load it first")
-    if s.index[node.buffer] != dims(node.index):
+    if s.index[node.buffer] != places.shape_of(s, node.index).dims:
         raise ProgramError(f"store of {node.buffer} to {node.tensor}: the shapes differ")
     _count(s, "store", node, places.words_of(s, node.index))
     places.write(s, node, s.arrays[node.buffer])

@@ -68,6 +68,21 @@ class Lanes:
     merged: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What an index says wherever its tiles are.
+
+    Attributes:
+        dims: its dimensions.
+        axes: what indexes each axis, and the dimension that this makes.
+        stacked: whether some axes are one dimension.
+    """
+
+    dims: tuple[Dim, ...]
+    axes: tuple[tuple[Plain, Dim | None], ...]
+    stacked: bool
+
+
 @dataclass
 class State:
     """A run: what is resident, what has moved, and where every open loop is."""
@@ -87,6 +102,7 @@ class State:
     size: dict[str, int] = field(default_factory=dict)
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)  # by id: every transfer asks
     bodies: dict[int, tuple[Span, ...]] = field(default_factory=dict)  # by id: spans with edges
+    shapes: dict[int, Shape] = field(default_factory=dict)  # by id of an index
     named: frozenset[Tile] = frozenset()  # tiles whose lanes may differ in shape
     # By id of a loop: whether its iterations merge, with what is resident before it.
     merges: dict[int, tuple[dict[str, tuple[Dim, ...]], bool]] = field(default_factory=dict)
@@ -238,13 +254,24 @@ def _between(start: Start, stop: Start) -> int:
     return found
 
 
+def shape_of(s: State, index: tuple[Index, ...]) -> Shape:
+    """What an index of the program says wherever its tiles are."""
+    if (shape := s.shapes.get(id(index))) is None:
+        axes = tuple((x, dim_of(x)) for x in unstacked(index))
+        stacked = any(isinstance(x, Stack) for x in index)
+        shape = s.shapes[id(index)] = Shape(dims(index), axes, stacked)
+    return shape
+
+
 def words_of(s: State, index: tuple[Index, ...]) -> int:
     """The words of a buffer, or of a transfer, in one lane and one iteration."""
     words = 1
-    for x in dims(index):
-        words *= extent(s, x)
+    for x in shape_of(s, index).dims:
         if isinstance(x, Tile):
-            words //= s.where[x].merged
+            here = s.where[x]
+            words *= here.extent // here.merged
+        else:
+            words *= extent(s, x)
     return words
 
 
@@ -253,13 +280,14 @@ def read(s: State, node: Load) -> Array:
 
     It is read-only, and a view where that is possible and the tensor is never stored.
     """
-    view = _view(s, node)
-    if view is None:
-        found = joined(s, node.index, s.hbm[node.tensor][_positions(s, node.index)])
-    else:
-        found = joined(s, node.index, view)
+    found = _view(s, node)
+    if found is None:
+        found = s.hbm[node.tensor][_positions(s, node.index)]
+    elif node.tensor in s.stored:
         # A tensor that is also stored may change while the buffer is resident: copy it.
-        found = found.copy() if node.tensor in s.stored else found.view()
+        found = found.copy()
+    if shape_of(s, node.index).stacked:
+        found = joined(s, node.index, found)
     found.flags.writeable = False
     return found
 
@@ -284,13 +312,14 @@ def _view(s: State, node: Load | Store) -> Array | None:
     shape: list[int] = []
     strides: list[int] = []
     apart = dict.fromkeys(s.batch, 0)  # how far the lanes of each loop are from one another
-    for x, stride in zip(unstacked(node.index), tensor.strides, strict=True):
+    for (x, dim), stride in zip(shape_of(s, node.index).axes, tensor.strides, strict=True):
         match x:
             case Tile():
-                here = s.where[x]
-                start = here.start
-                for tile in (x, *find_lanes_around(s, x)):
-                    if tile in apart:
+                start = s.where[x].start
+                if x in apart:
+                    apart[x] += s.where[x].extent * stride
+                if x.of is not None:
+                    for tile in find_lanes_around(s, x):
                         apart[tile] += s.where[tile].extent * stride
             case Span():
                 start = resolved(s, x)[0]
@@ -307,7 +336,7 @@ def _view(s: State, node: Load | Store) -> Array | None:
         if not isinstance(start, int):
             return None
         first += start * stride
-        if dim := dim_of(x):
+        if dim is not None:
             shape.append(extent(s, dim))
             strides.append(stride)
     lanes = [s.where[tile].count if far else 1 for tile, far in apart.items()]
