@@ -9,6 +9,7 @@ import pytest
 import iosim
 from iosim.gpu import Lockstep, emit
 from iosim.hardware import machine
+from iosim.operators import operand
 from iosim.renamed import old_names, renamed
 
 
@@ -41,6 +42,24 @@ def test_a_builders_hold_is_a_stationary_part():
         return iosim.build("rows", iosim.Copy, text)
 
     assert _warns("Builder.hold", "stationary", lambda: rows("hold")) == rows("stationary")
+
+
+def test_an_operand_called_otherwise_is_renamed():
+    x = operand("X", "i", {"i": 8})
+    assert _warns("Operand.called", "renamed", lambda: x.called("Y")) == x.renamed("Y")
+
+
+def test_what_a_schedule_over_devices_ends_with_is_its_output():
+    from iosim.devices.builder import trace
+
+    def text(name):
+        def send(b):
+            x = b.holds("X", "n")
+            getattr(b, name)(x, "Y")
+
+        return lambda: trace("same", iosim.Copy.plain_form(), send)
+
+    assert _warns("DeviceBuilder.ends", "output", text("ends")) == text("output")()
 
 
 def test_in_step_is_lockstep():

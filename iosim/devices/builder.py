@@ -24,6 +24,7 @@ from iosim.devices.program import (
 )
 from iosim.errors import ProgramError
 from iosim.problem import Form
+from iosim.renamed import renamed
 
 
 class Tracked:
@@ -147,6 +148,11 @@ class DeviceBuilder:
         """An output of the problem, where it is at last."""
         slab = tensor.slab if isinstance(tensor, Tracked) else tensor
         self._outputs.append((name, slab))
+
+    def ends(self, tensor: Tracked | Slab, name: str) -> None:
+        """The old name of `output`."""
+        renamed("DeviceBuilder.ends", "output")
+        self.output(tensor, name)
 
     def program(self, name: str) -> DeviceProgram:
         """What was recorded."""

@@ -23,6 +23,7 @@ from iosim.errors import InputError, closest
 from iosim.operators.flop import Outline, Shape, Tally
 from iosim.problem import Attentions, MatMul, word_bytes
 from iosim.problem.base import check_size
+from iosim.renamed import renamed as warn_renamed
 
 Class = Literal["contraction", "normalisation", "elementwise", "communication"]
 # How often each problem is solved, on average.
@@ -68,6 +69,11 @@ class Operand:
     def renamed(self, name: str, role: str | None = None, dtype: str | None = None) -> Operand:
         """A tensor of the same axes."""
         return Operand(name, self.axes, role or self.role, dtype or self.dtype)
+
+    def called(self, name: str, role: str | None = None, dtype: str | None = None) -> Operand:
+        """The old name of `renamed`."""
+        warn_renamed("Operand.called", "renamed")
+        return self.renamed(name, role, dtype)
 
 
 def operand(
