@@ -295,7 +295,8 @@ class RealBound:
             none = over | (save < 0) | (root < 0) | (linear > 0)
             first = np.where(none, np.inf, 2 * a * room / span * (1 - _MARGIN))
             last = np.where(none, -np.inf, span / (2 * square) * (1 + _MARGIN))
-        return np.where(over, np.inf, words), x, first, last
+        # Where a root is 0/0, every x may do.
+        return np.where(over, np.inf, words), x, np.fmax(first, 0.0), np.fmin(last, np.inf)
 
 
 def _end(hold: str) -> str:

@@ -141,11 +141,15 @@ def _plan(
         and all(k not in v.loop_names and rises_with(v.words, k, axis_of) for v in levels)
         for k in steps
     }
-    falls = {k: falls_with(total, k, axis_of, limits) for k in free}
+    # A stationary part of another nest would hide that d − W ≥ 0 for the part in these words.
+    own = {k: axis for k, axis in axis_of.items() if k in total.names()}
+    falls = {k: falls_with(total, k, own, limits) for k in free}
     spare = tuple(k for k in steps if rises[k] and k not in total.names())
     holds = [k for k in free if k in axis_of]
     searched = [k for k in steps if k not in spare]
-    solvable = tuple(k for k in searched if rises[k] and falls[k])
+    # The tile that is solved for decides between equal tilings: those that fall by the parts of this
+    # nest alone are bounded by it, but not solved for, so that answers stay what they were.
+    solvable = tuple(k for k in searched if rises[k] and falls_with(total, k, axis_of, limits))
     searched = [*holds, *searched]
     linear = {k: lines(levels, k) for k in spare}
     linear |= {k: lines(levels, k, _smaller(k, spare, params)) for k in solvable}

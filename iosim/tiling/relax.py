@@ -13,7 +13,9 @@ None of a, c, p, q, t is negative, so this is convex in x, with its least at
 x = D/(t + √(c·S·(q·D + t·p)/(a·X))), D = M − r, or at an end of the box; and it is at most a given
 number of words between the roots of a quadratic.  In a stationary part W it is a linear
 function that doesn't fall, plus one linear function over another, whose second derivative has the
-sign of the first as long as base doesn't fall: so it is least at an end of W.
+sign of the first as long as base doesn't fall: so it is least at an end of W.  Where neither r nor
+t changes with W, what divides is the same for all W, and words at any x are linear in W, whatever
+rest and a do: these are least at an end, too.
 
 Corners of boxes pair the least a box can take with the most it can save; this pairs each x with
 what then fits, and is far above them where boxes are large.
@@ -82,6 +84,9 @@ def relaxation(
         axis_of: hold → its axis, of all stationary parts.
     """
     holds = tuple(k for k in searched if k in axis_of)
+    # A stationary part of another nest says nothing here, and would hide that d − W ≥ 0.
+    names = total.names().union(*(x.names() for line in lines for x in (line.base, line.slope)))
+    axis_of = {k: axis for k, axis in axis_of.items() if k in names}
     tiles = [k for k in searched if k not in axis_of and k != solved]
     if len(tiles) != 1 or len(holds) > _MOST_HOLDS:
         return None
@@ -95,10 +100,17 @@ def relaxation(
         return None
     (c, _), (a, rest) = outer, inner
     proved = all(_plain(poly, axis_of) for poly in (a, c)) and all(
-        _line_that_rises(poly, W, axis_of) for poly in (rest, a) for W in holds
+        _degree(poly, W) <= 1 for poly in (rest, a) for W in holds
     )
+    leaning = [W for W in holds if not all(_line_that_rises(x, W, axis_of) for x in (rest, a))]
     found = [_capacity(x, tile, axis_of) for x in lines if x.atom == solved]
-    capacities = [x for x in found if x and all(_fraction(c, x, W, axis_of) for W in holds)]
+    capacities = [
+        x
+        for x in found
+        if x
+        and all(_fraction(c, x, W, axis_of) for W in holds)
+        and not any(_degree(poly, W) for poly in (x.r, x.t) for W in leaning)
+    ]
     if not proved or not capacities:
         return None
     # Those of the most terms are the tightest; one more is enough where that one may not run.
