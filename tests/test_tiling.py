@@ -699,7 +699,12 @@ def check_real_bound(program: Any, sizes: dict[str, int], M: int, seed: int) -> 
     return reached
 
 
-REAL = [("small_cache", Attention(23, 9, 2)), ("matmul", iosim.MatMul(13, 8, 17))]
+REAL = [
+    ("small_cache", Attention(23, 9, 2)),
+    ("matmul", iosim.MatMul(13, 8, 17)),
+    ("naive_backward", Attention(13, 7, 2)),
+    ("small_backward", Attention(13, 7, 2)),
+]
 
 
 @pytest.mark.parametrize(("name", "problem"), REAL)
@@ -745,10 +750,22 @@ def test_where_the_bound_on_real_numbers_is_used() -> None:
         "naive": [pairs, ("B_r3", "B_d3")],
         "small_cache": [pairs, ("B_r2", "B_d2")],
         "spill_rows": [pairs],
-        "naive_backward": [pairs, ("B_c2", "B_d2"), ("B_r5", "B_d5"), ("B_c6", "B_d6")],
+        "naive_backward": [
+            pairs,
+            ("B_c2", "B_d2"),
+            ("W3", "B_r3", "B_c3"),
+            ("B_r5", "B_d5"),
+            ("B_c6", "B_d6"),
+        ],
         "spill_gradient": [("B_r2", "B_d2")],
         "spill_weights": [pairs, ("B_r3", "B_d3"), ("B_c4", "B_d4")],
-        "small_backward": [pairs, ("B_c2", "B_d2"), ("B_r4", "B_d4"), ("B_c5", "B_d5")],
+        "small_backward": [
+            pairs,
+            ("B_c2", "B_d2"),
+            ("W3", "B_r3", "B_c3"),
+            ("B_r4", "B_d4"),
+            ("B_c5", "B_d5"),
+        ],
         "small_tiles": [pairs, ("B_r2", "B_d2")],
         "matmul": [("B_m", "B_n")],
     }

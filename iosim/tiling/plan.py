@@ -147,8 +147,8 @@ def _plan(
     spare = tuple(k for k in steps if rises[k] and k not in total.names())
     holds = [k for k in free if k in axis_of]
     searched = [k for k in steps if k not in spare]
-    # The tile that is solved for decides between equal tilings: those that fall by the parts of this
-    # nest alone are bounded by it, but not solved for, so that answers stay what they were.
+    # The tile that is solved for decides between equal tilings.  Where only the parts of this nest
+    # prove that words fall, that serves as a bound, and answers stay what they were.
     solvable = tuple(k for k in searched if rises[k] and falls_with(total, k, axis_of, limits))
     searched = [*holds, *searched]
     linear = {k: lines(levels, k) for k in spare}

@@ -39,6 +39,8 @@ from iosim.tiling.stationary_bounds import HoldBound, HoldReach, filled_holds
 
 # Boxes are cut into this many parts: where there are few, larger array operations pay.
 _PARTS_OF_FEW, _PARTS, _FEW = 64, 3, 64
+# Into more where a bound on real numbers drops most of them at once: fewer rounds.
+_PARTS_RELAXED = 9
 # So many boxes cost little more than one.
 _AT_ONCE = 256
 # A side whose ends differ by more than this factor is cut into equal ratios.
@@ -89,6 +91,7 @@ class Search:
             # With few points, its Python costs more than the boxes that it saves.
             if form is not None and dtype is not object and len(M) > _FEW:
                 self.relaxed = RealBound(self.points, form)
+                self.parts = _PARTS_RELAXED
 
     def least_peak(self) -> Any:
         """The fewest words that any valid tiles hold, at every point; NEVER where none is valid."""
