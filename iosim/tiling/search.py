@@ -7,7 +7,8 @@ bound on real numbers (`relax`) also cuts boxes to the tiles that can.  The boxe
 cut and judged together, so that a million points cost little more than their arithmetic.
 
 Of tiles that move equally many words, those at the first positions win, compared parameter by
-parameter: the answer at a point does not depend on the points beside it.
+parameter, and the tile that is solved for is the largest that fits beside them: the answer at a
+point does not depend on the points beside it.
 """
 
 from __future__ import annotations
