@@ -26,6 +26,7 @@ from . import (
     run_main,
 )
 from ._latex import closed, name, power, rows
+from ._pages import signs, to_latex
 from ._paper_parts import PARTS, Made, part
 
 OUT = Path(__file__).parent.parent / "proofs" / "paper" / "build"
@@ -300,6 +301,21 @@ def backward() -> Made:
         lines.append(line)
     most = {f"BackwardMost{c.title()}": f"{max(mine):.2f}" for c, mine in gaps.items()}
     return Made({"BackwardN": power(N), **most}, {"backward.tex": rows(lines)})
+
+
+@part(files=("signs.tex", "page_options.tex", "page_backward.tex", "page_whole.tex"))
+def pages() -> Made:
+    """Proofs that the appendix has from the pages, in their words."""
+    return Made(
+        {},
+        {
+            "signs.tex": signs(),
+            "page_options.tex": to_latex("attention_options", "## 1. ", "## 6. "),
+            "page_backward.tex": to_latex("attention_backward", "## 1. ", "## 11. "),
+            "page_whole.tex": to_latex("towards_nd", "### Corollary", "## 5. ")
+            + to_latex("towards_nd", "## 8. ", "## What the machine checks"),
+        },
+    )
 
 
 # ---------------------------------------------------------------- all of it

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from experiments import _pages, paper
 from experiments import _paper_checks as checks
-from experiments import paper
 from experiments._latex import tex
 from experiments._paper_parts import Made, Part
 from iosim.bounds import best_lower_bound, bound
@@ -118,13 +118,41 @@ def unproved(text: str) -> list[str]:
     return found
 
 
+# Statements whose proofs the appendix has in the words of a page: the part of `paper.pages`.
+IN_PAGES = {"thm:pairs": "page_options", "thm:backward": "page_backward"}
+
+
 def test_what_the_figure_uses_is_proved_in_the_paper() -> None:
-    """Only what is said of options and of the backward pass has its proof in pages alone."""
-    assert set(unproved(MAIN)) == {"thm:pairs", "thm:backward"}
+    """What no proof follows has one in an appendix that is a page's text."""
+    assert set(unproved(MAIN)) == IN_PAGES.keys()
+    appendix = MAIN.partition(r"\appendix")[2]
+    for label, page in IN_PAGES.items():
+        assert rf"\ref{{{label}}}" in appendix
+        assert rf"\rowsof{{{page}}}" in appendix
     # Of the bounds of proofs/towards_nd.md: parts, stays, what is left over, sweeps.
     for label in ("rectangle", "stays", "leftover", "stay"):
         assert rf"\label{{thm:{label}}}" in MAIN
         assert rf"\ref{{thm:{label}}}" in MAIN
+
+
+def test_the_pages_sections_are_there_and_have_a_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All headings lead somewhere, every sign is known; pandoc itself is not asked."""
+    monkeypatch.setattr(_pages, "_convert", lambda text: text)
+    made = paper.pages.make().files
+    for name, proofs in (("page_options", 4), ("page_backward", 8), ("page_whole", 4)):
+        assert str(made[f"{name}.tex"]).count("∎") + str(made[f"{name}.tex"]).count("✓") >= proofs
+    with pytest.raises(IosimError, match="no section"):
+        _pages.to_latex("towards_nd", "## 99. ", "## 5. ")
+    monkeypatch.setattr(_pages, "_convert", lambda text: text + "☃")
+    with pytest.raises(IosimError, match="no LaTeX for '☃'"):
+        paper.pages.make()
+
+
+def test_names_with_subscripts_are_formulas() -> None:
+    text = "w_ij and d_v, α_iβ_j; `w_ij`, $$ w_ij $$ and a_long_name"
+    assert _pages._with_subscripts(text) == (
+        "$w_{ij}$ and $d_{v}$, $α_{i}$$β_{j}$; `w_ij`, $$ w_ij $$ and a_long_name"
+    )
 
 
 def test_a_missing_proof_is_found() -> None:
