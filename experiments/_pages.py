@@ -1,6 +1,7 @@
 """Sections of the pages in proofs/ as LaTeX: the paper's appendix has the same text as the pages.
 
-Pandoc converts them (the extra `paper` brings it).  Sessions and Coq's statements are left out.
+Pandoc converts them (the extra `paper` brings it).  Sessions are left out, and Coq's statements are
+named.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ MORE = {
     **{sign: f"_{k}" for k, sign in enumerate("₀₁₂₃₄₅₆₇₈₉")},
     **{sign: f"^{k}" for k, sign in enumerate("⁵⁶⁷⁸⁹", start=5)},
 }
+# Signs that pandoc takes from a font of symbols, which a small TeX has as bitmaps only.
+PLAIN = {"textquotesingle": "'", "textless": "$<$", "textgreater": "$>$", "textbar": "$|$"}
+IN_COQ = "*(The statements are in proofs/rocq.md.)*"
 FORMAT = "markdown-smart-raw_tex-subscript-superscript-strikeout+tex_math_dollars"
 # A name with a subscript in running text: w_ij, d_v, C*_σ.
 SUBSCRIPT = re.compile(
@@ -50,11 +54,14 @@ def to_latex(page: str, first: str, last: str) -> str:
     start, stop = text.find(f"\n{first}"), text.find(f"\n{last}")
     if not 0 <= start < stop:
         raise IosimError(f"proofs/{page}.md has no section {first!r} before {last!r}")
-    tex = _convert(_with_subscripts(re.sub(r"```.*?```", "", text[start:stop], flags=re.S)))
+    section = re.sub(r"```coq.*?```", IN_COQ, text[start:stop], flags=re.S)
+    tex = _convert(_with_subscripts(re.sub(r"```.*?```", "", section, flags=re.S)))
     tex = re.sub(r"\\((?:sub)+section)\{", r"\\\1*{", tex)
     # A link to a page leads nowhere in a PDF: its text stays.
     tex = re.sub(r"\\href\{[^}]*\}\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1", tex)
     tex = re.sub(r"\\label\{[^}]*\}", "", tex)
+    for command, text in PLAIN.items():
+        tex = re.sub(rf"\\{command}(?:\{{\}}| ?)", lambda _, text=text: text, tex)
     known = SYMBOLS.keys() | MORE.keys()
     if unknown := sorted({x for x in tex if not x.isascii()} - known):
         raise IosimError(f"no LaTeX for {unknown[0]!r} in proofs/{page}.md: add it to {__name__}")
