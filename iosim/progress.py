@@ -55,7 +55,7 @@ def track(items: Collection[_T], what: str) -> Iterator[_T]:
             yield item
 
 
-class Report:
+class ProgressReport:
     """Reports the number of things that a loop has done."""
 
     def __init__(self, of: int | None, what: str) -> None:
@@ -68,13 +68,13 @@ class Report:
 
 
 @contextmanager
-def count_done(of: int | None, what: str) -> Iterator[Report]:
+def count_done(of: int | None, what: str) -> Iterator[ProgressReport]:
     """A block that reports how many things it has done, of a number or of an unknown one.
 
     >>> with count_done(None, "sets") as report:
     ...     report(12)
     """
-    report = Report(of, what)
+    report = ProgressReport(of, what)
     try:
         yield report
     finally:

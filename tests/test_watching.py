@@ -251,7 +251,7 @@ def check_progress(line: str, cwd: Path, *words: str) -> None:
 
 
 def test_loops_are_shown_and_those_within_them_are_not(screen: Terminal) -> None:
-    with listen(watching.Shown()):
+    with listen(watching.ProgressDisplay()):
         for k in track(range(9), "outer"):
             for _ in track(range(4), "inner"):
                 pass
@@ -264,7 +264,7 @@ def test_loops_are_shown_and_those_within_them_are_not(screen: Terminal) -> None
 
 
 def test_the_line_of_a_loop_is_wiped_before_something_is_printed(screen: Terminal) -> None:
-    printed, shown = io.StringIO(), watching.Shown()
+    printed, shown = io.StringIO(), watching.ProgressDisplay()
     stream = Printable(printed, before=shown.wipe)
     with listen(shown), count_done(None, "sets") as report:
         for k in range(9):
@@ -277,7 +277,7 @@ def test_the_line_of_a_loop_is_wiped_before_something_is_printed(screen: Termina
 
 
 def test_a_forked_worker_is_silent(screen: Terminal) -> None:
-    shown = watching.Shown()
+    shown = watching.ProgressDisplay()
     shown.process += 1
     with listen(shown), count_done(None, "sets") as report:
         for k in range(99):

@@ -45,10 +45,10 @@ def main() -> NoReturn:
         from iosim.cli.commands import COMMANDS, SECTIONS
         from iosim.cli.registry import run
         from iosim.cli.terminal import Printable, warnings_as_notes
-        from iosim.cli.watching import Shown
+        from iosim.cli.watching import ProgressDisplay
         from iosim.progress import listen
 
-        shown = Shown()
+        shown = ProgressDisplay()
         stdout, sys.stdout = sys.stdout, Printable(sys.stdout, before=shown.wipe)
         try:
             with warnings_as_notes(), listen(shown):

@@ -57,7 +57,7 @@ def watching() -> Iterator[Progress]:
         progress.clear()
 
 
-class Shown:
+class ProgressDisplay:
     """Listens to loops (`iosim.progress`), and shows each as a `Progress` of its own.
 
     A loop within another one is not shown: its place is the outer one's line.

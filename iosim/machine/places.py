@@ -69,7 +69,7 @@ class Lanes:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class IndexShape:
     """What an index says wherever its tiles are.
 
     Attributes:
@@ -102,7 +102,7 @@ class State:
     size: dict[str, int] = field(default_factory=dict)
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)  # by id: every transfer asks
     bodies: dict[int, tuple[Span, ...]] = field(default_factory=dict)  # by id: spans with edges
-    shapes: dict[int, Shape] = field(default_factory=dict)  # by id of an index
+    shapes: dict[int, IndexShape] = field(default_factory=dict)  # by id of an index
     named: frozenset[Tile] = frozenset()  # tiles whose lanes may differ in shape
     # By id of a loop: whether its iterations merge, with what is resident before it.
     merges: dict[int, tuple[dict[str, tuple[Dim, ...]], bool]] = field(default_factory=dict)
@@ -254,12 +254,12 @@ def _between(start: Start, stop: Start) -> int:
     return found
 
 
-def shape_of(s: State, index: tuple[Index, ...]) -> Shape:
+def shape_of(s: State, index: tuple[Index, ...]) -> IndexShape:
     """What an index of the program says wherever its tiles are."""
     if (shape := s.shapes.get(id(index))) is None:
         axes = tuple((x, dim_of(x)) for x in unstacked(index))
         stacked = any(isinstance(x, Stack) for x in index)
-        shape = s.shapes[id(index)] = Shape(dims(index), axes, stacked)
+        shape = s.shapes[id(index)] = IndexShape(dims(index), axes, stacked)
     return shape
 
 
