@@ -114,6 +114,16 @@ def main(words: list[str]) -> int:
         for name, most in limits.items()
         if every[name] > most
     ]
+    package = ROOT / "iosim"
+    layout = {
+        "wings": len([x for x in wings if x.startswith("iosim/")]),
+        "loose": len(list(package.glob("*.py"))),
+    }
+    wrong += [
+        f"{layout[name]} {name} under iosim/, at most {most}"
+        for name, most in budgets["package"].items()
+        if layout[name] > most
+    ]
     for line in sorted(wrong):
         print(f".ci/budgets.toml: {line}")
     return 1 if wrong else 0

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import iosim
-from iosim.program.block_masks import masks
+from iosim.core.program.block_masks import masks
 
 # Schedules whose tiles are searched: those of a block mask are given, and a copy has no products.
 SEARCHED = [a for a in iosim.all_algorithms() if a.name != "copy" and not masks(a.program)]

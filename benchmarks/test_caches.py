@@ -19,9 +19,9 @@ import bars
 import numpy as np
 import pytest
 
+from iosim.base.compiled import COMPILED, available
 from iosim.cache import Accesses, Cache, Stream, curve, of_arrays, replay, replay_many
 from iosim.cache.belady import NextUses, opt
-from iosim.cache.compiled import COMPILED, available
 from iosim.cache.files import write_trace
 from iosim.cache.lines import of as lines_of
 

@@ -11,10 +11,10 @@ import time
 import bars
 import pytest
 
-from iosim.fusion import best as best_module
-from iosim.fusion.best import best
-from iosim.fusion.chain import chain
-from iosim.fusion.groups import Groups
+from iosim.models.fusion import best as best_module
+from iosim.models.fusion.best import best
+from iosim.models.fusion.chain import chain
+from iosim.models.fusion.groups import Groups
 
 M = 31_457_280
 

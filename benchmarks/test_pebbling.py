@@ -12,7 +12,7 @@ import time
 import bars
 import pytest
 
-from iosim.cache.compiled import available
+from iosim.base.compiled import available
 from iosim.pebbling import Dag, butterfly, matmul
 from iosim.pebbling.layered_search import Layers, Tables
 from iosim.pebbling.packed import Packed

@@ -19,9 +19,9 @@ import problems
 import pytest
 
 import iosim
-from iosim.machine import LANES
-from iosim.program.block_masks import NUMBERS, masks, number
-from iosim.program.space import leasts
+from iosim.core.machine import LANES
+from iosim.core.program.block_masks import NUMBERS, masks, number
+from iosim.core.program.space import leasts
 
 COLD = {
     "python -c pass": ["-c", "pass"],

@@ -25,8 +25,8 @@ import problems
 import pytest
 
 import iosim
+from iosim.core.tiling import optimal_tiles_many, smallest_capacity
 from iosim.sweep import Folder, Pool, Sweep, collect, dask, processes, serial
-from iosim.tiling import optimal_tiles_many, smallest_capacity
 
 GRID = {"algo": "flash2", "N": "1024:65536:x2", "d": "64,128", "M": "256:1Mi:x1.2"}
 MILLION = GRID | {"tiles": "B_r=1:1024:x1.12,B_c=1:1024:x1.22"}

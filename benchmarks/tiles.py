@@ -19,7 +19,7 @@ import numpy as np
 import problems
 
 import iosim
-from iosim.tiling import optimal_tiles_many
+from iosim.core.tiling import optimal_tiles_many
 
 # Thresholds: milliseconds of a search alone, and microseconds for each of many points.
 ALONE, DENSE, MASKED = 30, 50, 1000

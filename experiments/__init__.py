@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.errors import IosimError
-from iosim.output import provenance
-from iosim.output.plot import PALETTE
-from iosim.output.table import write_csv
+from iosim.base import provenance
+from iosim.base.errors import IosimError
+from iosim.base.writing import publish
+from iosim.report.plot import PALETTE
+from iosim.report.table import write_csv
 from iosim.sweep import Folder, Sweep, collect, processes, query, serial
-from iosim.writing import publish
 
 DATA = Path(__file__).parent / "data"
 # Okabe and Ito's colours for schedules; black is for bounds.

@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from iosim.algorithms._gradients import clear, clear_unseen, gradients, row_sums, weights
-from iosim.algorithms._passes import key_products, row_products, stored_scores, tile_products
-from iosim.algorithms._shape import (
+from iosim.core.algorithms._gradients import clear, clear_unseen, gradients, row_sums, weights
+from iosim.core.algorithms._passes import key_products, row_products, stored_scores, tile_products
+from iosim.core.algorithms._shape import (
     Head,
     Keys,
     columns,
@@ -25,11 +25,11 @@ from iosim.algorithms._shape import (
     sharing,
     tile_sizes,
 )
-from iosim.problem import Form
-from iosim.program.build import Builder, build
-from iosim.program.handles import Buffer
-from iosim.program.index import Index, Tile
-from iosim.program.ir import Program
+from iosim.core.problem import Form
+from iosim.core.program.build import Builder, build
+from iosim.core.program.handles import Buffer
+from iosim.core.program.index import Index, Tile
+from iosim.core.program.ir import Program
 
 SCORES, SUMS = ("P", "dP", "dS"), ("dV", "dQ", "dK")
 # Each product: its tensor of rows and its tensor of keys; then the loops over columns, in order.
@@ -70,7 +70,7 @@ class Pass:
 
     Attributes:
         outside: the outer loop, ``rows`` or ``columns`` (of scores); ``tiles`` for a single
-            product in tiles, as `iosim.algorithms._passes` has them.
+            product in tiles, as `iosim.core.algorithms._passes` has them.
         reads, makes, stores: of P, dP and dS, those that are loaded, that are made here, and of
             these, those that are stored.  S instead of P is read where the forward pass left it.
         sums: of dV, dQ and dK, those that it adds to, from nothing to the end.

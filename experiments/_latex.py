@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from iosim.algorithms import Algorithm
-from iosim.errors import IosimError
+from iosim.base.errors import IosimError
+from iosim.core.algorithms import Algorithm
 
 SYMBOLS = {
     "α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "δ": r"\delta", "ε": r"\varepsilon",
@@ -76,7 +76,7 @@ def closed(entry: Algorithm, **fixed: Any) -> tuple[str, str]:
     """A schedule's words and its peak in closed form, as LaTeX, for one head and these tiles."""
     import sympy
 
-    from iosim.counting import symbols
+    from iosim.core.counting import symbols
 
     counts = symbols.count(entry.program)
     told = []

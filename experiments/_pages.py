@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from iosim.errors import IosimError
+from iosim.base.errors import IosimError
 
 from ._latex import SYMBOLS
 

@@ -7,11 +7,11 @@ from collections import Counter
 from pathlib import Path
 
 import iosim
-from iosim.checks import proof
-from iosim.checks.verify import verify
-from iosim.errors import IosimError
-from iosim.output.table import read_csv
-from iosim.problem import Attention
+from iosim.base.errors import IosimError
+from iosim.core.problem import Attention
+from iosim.report import proof
+from iosim.report.table import read_csv
+from iosim.report.verify import verify
 
 from . import DATA
 from ._latex import name, rows, tex

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from iosim.output import provenance
-from iosim.output.table import write_csv
-from iosim.writing import publish
+from iosim.base import provenance
+from iosim.base.writing import publish
+from iosim.report.table import write_csv
 
 from . import DATA, Rows, write_provenance
 

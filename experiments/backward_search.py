@@ -29,12 +29,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from iosim.algorithms import algorithm, all_algorithms
+from iosim.base.errors import CapacityError
 from iosim.bounds import bound_class
-from iosim.errors import CapacityError
-from iosim.problem import Attention, AttentionBackward
-from iosim.program.ir import Program
-from iosim.tiling import Tiling, optimal_tiles
+from iosim.core.algorithms import algorithm, all_algorithms
+from iosim.core.problem import Attention, AttentionBackward
+from iosim.core.program.ir import Program
+from iosim.core.tiling import Tiling, optimal_tiles
 
 from . import Rows, run_main
 from ._backward_passes import PRODUCTS, ROWS, SUMS, Does, Pass, alone, first_program, passes

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from iosim.checks.exponents import fit_exponent
-from iosim.output.plot import MARKERS, STYLE, WIDTH, WORDS, pyplot, save
-from iosim.output.table import read_csv
+from iosim.report.exponents import fit_exponent
+from iosim.report.plot import MARKERS, STYLE, WIDTH, WORDS, pyplot, save
+from iosim.report.table import read_csv
 
 from . import COLOURS, SCHEDULES, Experiment, Rows, digits, run_main, swept
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from iosim.output.plot import (
+from iosim.report.plot import (
     LINES,
     MARKERS,
     PALETTE,
@@ -21,7 +21,7 @@ from iosim.output.plot import (
     pyplot,
     save,
 )
-from iosim.output.table import read_csv
+from iosim.report.table import read_csv
 
 from . import COLOURS, SCHEDULES, Experiment, Rows, digits, run_main, swept
 

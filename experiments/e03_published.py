@@ -20,17 +20,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from iosim.algorithms import algorithm
-from iosim.counting.numbers import count
+from iosim.core.algorithms import algorithm
+from iosim.core.counting.numbers import count
+from iosim.core.problem import Attention, AttentionBackward, word_bytes
+from iosim.core.program.walk import Instance, bind
+from iosim.core.tiling.rules import choose_tiles
+from iosim.core.units import bytes_of
 from iosim.gpu.libraries import FIRST_TILES, StandardStep, first_step, once_bytes, standard_bytes
 from iosim.gpu.reports import gpu_report
-from iosim.hardware import machine
-from iosim.output.plot import PALETTE, STYLE, WIDTH, pyplot, save
-from iosim.output.table import read_csv
-from iosim.problem import Attention, AttentionBackward, word_bytes
-from iosim.program.walk import Instance, bind
-from iosim.tiling.rules import choose_tiles
-from iosim.units import bytes_of
+from iosim.models.hardware import machine
+from iosim.report.plot import PALETTE, STYLE, WIDTH, pyplot, save
+from iosim.report.table import read_csv
 
 from . import DATA, Experiment, Rows, digits, run_main
 

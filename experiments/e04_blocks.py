@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from iosim.algorithms import algorithm
 from iosim.bounds import best_lower_bound
-from iosim.counting.numbers import count, peak
-from iosim.output.plot import MODEL, PALETTE, STYLE, WIDTH, WORDS, pyplot, save
-from iosim.output.table import read_csv
-from iosim.problem import Attention
-from iosim.program.walk import bind
-from iosim.tiling import optimal_tiles
+from iosim.core.algorithms import algorithm
+from iosim.core.counting.numbers import count, peak
+from iosim.core.problem import Attention
+from iosim.core.program.walk import bind
+from iosim.core.tiling import optimal_tiles
+from iosim.report.plot import MODEL, PALETTE, STYLE, WIDTH, WORDS, pyplot, save
+from iosim.report.table import read_csv
 
 from . import Experiment, Rows, digits, run_main, swept
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from iosim.gpu.reports import gpu_report
-from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, draw_legend, pyplot, save
-from iosim.output.table import read_csv
+from iosim.report.plot import MARKERS, PALETTE, STYLE, WIDTH, draw_legend, pyplot, save
+from iosim.report.table import read_csv
 
 from . import DATA, Experiment, Rows, digits, run_main
 

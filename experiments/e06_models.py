@@ -18,19 +18,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from iosim.algorithms import algorithm
-from iosim.counting.numbers import count
+from iosim.core.algorithms import algorithm
+from iosim.core.counting.numbers import count
+from iosim.core.problem import Attention, model, word_bytes
+from iosim.core.program.walk import bind
+from iosim.core.units import bytes_of, parse_tiles
 from iosim.gpu.reports import gpu_report
-from iosim.hardware import MACHINES, Hardware
-from iosim.layers.graph import Graph
-from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, pyplot, save
-from iosim.output.table import read_csv
-from iosim.problem import Attention, model, word_bytes
-from iosim.program.walk import bind
-from iosim.roofline.roof import Roof, Timed
-from iosim.roofline.single import attention, single
-from iosim.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, Work, works
-from iosim.units import bytes_of, parse_tiles
+from iosim.models.hardware import MACHINES, Hardware
+from iosim.models.layers.graph import Graph
+from iosim.models.roofline.roof import Roof, Timed
+from iosim.models.roofline.single import attention, single
+from iosim.models.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, Work, works
+from iosim.report.plot import MARKERS, PALETTE, STYLE, WIDTH, pyplot, save
+from iosim.report.table import read_csv
 
 from . import DATA, Experiment, Rows, digits, run_main
 

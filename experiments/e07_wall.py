@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.hardware import MACHINES, NO_SOURCE, Hardware
-from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, draw_legend, pyplot, save
-from iosim.output.table import read_csv
+from iosim.models.hardware import MACHINES, NO_SOURCE, Hardware
+from iosim.report.plot import MARKERS, PALETTE, STYLE, WIDTH, draw_legend, pyplot, save
+from iosim.report.table import read_csv
 
 from . import Experiment, Rows, digits, run_main
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from iosim.fusion import FUSIONS, Absent, fused
-from iosim.fusion.chain import chain
-from iosim.hardware import machine
-from iosim.layers.architectures import layer
-from iosim.output.plot import PALETTE, STYLE, WIDTH, draw_legend, pyplot, save
-from iosim.output.table import read_csv
+from iosim.models.fusion import FUSIONS, Absent, fused
+from iosim.models.fusion.chain import chain
+from iosim.models.hardware import machine
+from iosim.models.layers.architectures import layer
+from iosim.report.plot import PALETTE, STYLE, WIDTH, draw_legend, pyplot, save
+from iosim.report.table import read_csv
 
 from . import Experiment, Rows, digits, run_main
 

@@ -1,7 +1,7 @@
 """Ivanov et al.'s operators, counted: flop and words of BERT-large's encoder layer.
 
 "Data Movement Is All You Need" (arXiv 2007.00072), B = 8, L = 512, I = 1024, H = 16, U = 4096,
-forward and backward.  The layer is `iosim.layers.bert`, with their ReLU.  Their artifact,
+forward and backward.  The layer is `iosim.models.layers.bert`, with their ReLU.  Their artifact,
 spcl/substation, gives the rule by which flop are counted and the operators that are drawn as one;
 what is printed in the paper was read where others show it (Stanford CS336, lecture 3, slide 16: the
 shares and the tags).  Words are those in and out of an operator, each once: compulsory words at
@@ -15,29 +15,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from iosim.algorithms import algorithm
-from iosim.counting.numbers import count
-from iosim.fusion import PAPER, fused
+from iosim.core.algorithms import algorithm
+from iosim.core.counting.numbers import count
+from iosim.core.problem import Attention, word_bytes
+from iosim.core.program.walk import bind
+from iosim.core.units import bytes_of
 from iosim.gpu.reports import gpu_report
-from iosim.hardware import machine
-from iosim.layers.bert import layer
-from iosim.layers.blocks import Ask
-from iosim.layers.graph import Graph
-from iosim.layers.models import config
-from iosim.operators import Operator, operand, operator
-from iosim.output.plot import PALETTE, STYLE, WIDTH, draw_legend, pyplot, save
-from iosim.output.table import read_csv
-from iosim.problem import Attention, word_bytes
-from iosim.program.walk import bind
-from iosim.units import bytes_of
+from iosim.models.fusion import PAPER, fused
+from iosim.models.hardware import machine
+from iosim.models.layers.bert import layer
+from iosim.models.layers.blocks import Ask
+from iosim.models.layers.graph import Graph
+from iosim.models.layers.models import config
+from iosim.models.operators import Operator, operand, operator
+from iosim.report.plot import PALETTE, STYLE, WIDTH, draw_legend, pyplot, save
+from iosim.report.table import read_csv
 
 from . import DATA, Experiment, Rows, digits, run_main
 
 DTYPE, SLIDE = "fp16", "Stanford CS336, lecture 3, slide 16"
 CLASSES = ("contraction", "normalisation", "elementwise")
 
-# Operators that the paper draws as one, by the names of `iosim.layers.bert`.  All others are rows
-# of their own.  The class is the first member's, but for the two that are named by their softmax.
+# Operators that the paper draws as one, by the names of `iosim.models.layers.bert`.  All others are
+# rows of their own.  The class is the first member's, but for the two that are named by their
+# softmax.
 DRAWN: dict[str, tuple[str, ...]] = {
     "Q, K, V": ("query", "key", "value"),
     "input bias": ("query bias", "key bias", "value bias"),

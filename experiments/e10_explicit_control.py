@@ -21,18 +21,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from iosim.algorithms import algorithm
+from iosim.base.compiled import available
+from iosim.base.errors import IosimError, install
 from iosim.bounds import best_lower_bound
 from iosim.cache import Cache, Stream, curve, replay_many, touches
-from iosim.cache.compiled import available
-from iosim.checks.slope import allocated, cached, largest_operation
-from iosim.counting.numbers import count, peak
-from iosim.errors import IosimError, install
-from iosim.output.plot import MODEL, STYLE, WIDTH, WORDS, pyplot, save
-from iosim.output.table import read_csv
-from iosim.problem import Attention
-from iosim.program.walk import Instance, bind
-from iosim.tiling import optimal_tiles
+from iosim.core.algorithms import algorithm
+from iosim.core.counting.numbers import count, peak
+from iosim.core.problem import Attention
+from iosim.core.program.walk import Instance, bind
+from iosim.core.tiling import optimal_tiles
+from iosim.report.plot import MODEL, STYLE, WIDTH, WORDS, pyplot, save
+from iosim.report.slope import allocated, cached, largest_operation
+from iosim.report.table import read_csv
 
 from . import COLOURS, Experiment, Rows, digits, run_main
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from iosim.bounds import best_lower_bound
-from iosim.output.plot import MARKERS, STYLE, WIDTH, WORDS, draw_legend, pyplot, save
-from iosim.output.table import read_csv
-from iosim.problem import AttentionBackward
+from iosim.core.problem import AttentionBackward
+from iosim.report.plot import MARKERS, STYLE, WIDTH, WORDS, draw_legend, pyplot, save
+from iosim.report.table import read_csv
 
 from . import COLOURS, Experiment, Rows, digits, run_main, swept
 

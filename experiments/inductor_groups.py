@@ -1,7 +1,7 @@
 """Which operators of BERT-large's layer PyTorch's Inductor puts into one kernel: records it.
 
-The operators of `iosim.layers`, forward and backward, are written in PyTorch's own (ATen) as two
-graphs, as torch.compile has them, and lowered by Inductor for a CPU up to where it would write
+The operators of `iosim.models.layers`, forward and backward, are written in PyTorch's own (ATen) as
+two graphs, as torch.compile has them, and lowered by Inductor for a CPU up to where it would write
 code: nothing is computed.  Inductor's scheduler then says which buffers one kernel computes, and
 each buffer from which operators it comes.  (Its kernels on a GPU are read off runs there, by
 `iosim gpu layers`.)
@@ -25,10 +25,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from iosim.fusion.named_fusions import RECORDED
-from iosim.layers.architectures import layer
-from iosim.layers.graph import Graph
-from iosim.operators import Operand, Operator
+from iosim.models.fusion.named_fusions import RECORDED
+from iosim.models.layers.architectures import layer
+from iosim.models.layers.graph import Graph
+from iosim.models.operators import Operand, Operator
 
 MODEL, PHASE, BATCH, N = "bert-large", "training", 8, 512
 DEVICE = "cpu"

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from iosim.checks.tightness import sweep
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.report.tightness import sweep
 
 from . import run_main
 

@@ -14,12 +14,12 @@ from fractions import Fraction
 from pathlib import Path
 
 import iosim
+from iosim.base.errors import IosimError
+from iosim.base.writing import publish
 from iosim.bounds.classes import WIDE
-from iosim.checks.tightness import Tightness, sweep, tightness
-from iosim.errors import IosimError
-from iosim.output.plot import PALETTE, pyplot
-from iosim.problem import Attention, AttentionBackward, Attentions
-from iosim.writing import publish
+from iosim.core.problem import Attention, AttentionBackward, Attentions
+from iosim.report.plot import PALETTE, pyplot
+from iosim.report.tightness import Tightness, sweep, tightness
 
 from . import (
     _paper_checks,  # noqa: F401

@@ -18,11 +18,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from iosim.output import provenance
+from iosim.base import provenance
+from iosim.base.writing import out_dir, publish
+from iosim.core.problem import Attention, MatMul, Problem
 from iosim.pebbling import Dag, butterfly, fewest_parts, grid, optimum, pyramid, tree
 from iosim.pebbling.rules import compile_rules
-from iosim.problem import Attention, MatMul, Problem
-from iosim.writing import out_dir, publish
 
 from . import run_main
 from ._pebbling_tables import options

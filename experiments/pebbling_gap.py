@@ -18,14 +18,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from iosim.base.writing import out_dir
 from iosim.bounds import BOUNDS, CLASSES, exact_lower_bounds
-from iosim.output.plot import MARKERS, PALETTE, STYLE, WIDTH, WORDS, draw_legend, pyplot, save
-from iosim.output.table import read_csv
+from iosim.core.problem import Attention
 from iosim.pebbling.annealing import Annealing
 from iosim.pebbling.bounds import root_bounds
 from iosim.pebbling.solve import optimum
-from iosim.problem import Attention
-from iosim.writing import out_dir
+from iosim.report.plot import MARKERS, PALETTE, STYLE, WIDTH, WORDS, draw_legend, pyplot, save
+from iosim.report.table import read_csv
 
 from . import DATA, digits, run_main
 from ._pebbling_tables import command, options, write_table

@@ -32,13 +32,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.errors import InputError
-from iosim.output import provenance
-from iosim.output.table import write_csv
+from iosim.base import provenance
+from iosim.base.errors import InputError
+from iosim.base.writing import out_dir
 from iosim.pebbling import Dag, from_file, optimum, replay
 from iosim.pebbling.bounds import root_bound
 from iosim.pebbling.bounds.checking import proved
-from iosim.writing import out_dir
+from iosim.report.table import write_csv
 
 from . import DATA, run_main
 from ._pebbling_rows import (

@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.algorithms import all_algorithms
+from iosim.base.errors import CapacityError
+from iosim.base.writing import out_dir
 from iosim.bounds import CLASSES, BoundClass, exact_lower_bounds
-from iosim.errors import CapacityError
+from iosim.core.algorithms import all_algorithms
+from iosim.core.problem import Attention, AttentionBackward, MatMul, Problem
+from iosim.core.tiling import optimal_tiles
 from iosim.pebbling.dag import Dag
 from iosim.pebbling.graphs import KINDS
 from iosim.pebbling.rules import compile_rules
 from iosim.pebbling.solve import optimum
-from iosim.problem import Attention, AttentionBackward, MatMul, Problem
-from iosim.tiling import optimal_tiles
-from iosim.writing import out_dir
 
 from . import run_main
 from ._pebbling_tables import command, options, write_table

@@ -13,13 +13,13 @@ import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from iosim.algorithms import flash1, flash2_keep, flash2_log, flash2_parts, small_tiles
-from iosim.algorithms._passes import fused_rows, scores, softmax_rows, softmax_tiles
-from iosim.errors import CapacityError, InputError
-from iosim.problem import Attention
-from iosim.program.build import Builder, build
-from iosim.program.ir import Program
-from iosim.tiling import Tiling, optimal_tiles
+from iosim.base.errors import CapacityError, InputError
+from iosim.core.algorithms import flash1, flash2_keep, flash2_log, flash2_parts, small_tiles
+from iosim.core.algorithms._passes import fused_rows, scores, softmax_rows, softmax_tiles
+from iosim.core.problem import Attention
+from iosim.core.program.build import Builder, build
+from iosim.core.program.ir import Program
+from iosim.core.tiling import Tiling, optimal_tiles
 
 from . import run_main
 

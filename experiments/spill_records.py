@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from iosim.base.errors import InputError
 from iosim.bounds.unified import boxes
-from iosim.errors import InputError
 
 # M/d², S/M, e, m/√(M/d²), n, r; and about the bound ÷ Π.
 KNOTS: tuple[tuple[float, ...], ...] = (

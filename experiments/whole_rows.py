@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from iosim.cache.compiled import compiled
-from iosim.checks.proof import load_theorem
+from iosim.base.compiled import compiled
+from iosim.report.proof import load_theorem
 
 from . import run_main
 

@@ -17,16 +17,14 @@ that needs them is called.
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False  # not imported: typing takes longer to import than the rest of this file
 if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
     from typing import Any
 
-    from iosim.algorithms import ALGORITHMS, algorithm, all_algorithms
-    from iosim.algorithms._entry import Algorithm
-    from iosim.counting.numbers import count, count_many, peak, peak_many
-    from iosim.counting.show import show
-    from iosim.counts import Counts
-    from iosim.errors import (
+    from iosim.base.errors import (
         CapacityError,
         InputError,
         IosimError,
@@ -34,16 +32,20 @@ if TYPE_CHECKING:
         ProgramError,
         ResidencyError,
     )
+    from iosim.base.revision import __version__ as __version__
+    from iosim.core.algorithms import ALGORITHMS, algorithm, all_algorithms
+    from iosim.core.algorithms._entry import Algorithm
+    from iosim.core.counting.numbers import count, count_many, peak, peak_many
+    from iosim.core.counting.show import show
+    from iosim.core.counts import Counts
+    from iosim.core.machine import Machine, Run, simulate
+    from iosim.core.problem import Attention, AttentionBackward, Copy, MatMul, max_error
+    from iosim.core.program.build import Builder, build
+    from iosim.core.program.ir import Program
+    from iosim.core.program.walk import Instance, bind
+    from iosim.core.tiling import Tiling, optimal_tiles, optimal_tiles_many, smallest_capacity
+    from iosim.core.trace import transfers
     from iosim.lab.widget import watch
-    from iosim.machine import Machine, Run, simulate
-    from iosim.problem import Attention, AttentionBackward, Copy, MatMul, max_error
-    from iosim.program.build import Builder, build
-    from iosim.program.ir import Program
-    from iosim.program.walk import Instance, bind
-    from iosim.tiling import Tiling, optimal_tiles, optimal_tiles_many, smallest_capacity
-    from iosim.trace import transfers
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ALGORITHMS",
@@ -65,6 +67,7 @@ __all__ = [
     "ResidencyError",
     "Run",
     "Tiling",
+    "__version__",
     "algorithm",
     "all_algorithms",
     "bind",
@@ -85,20 +88,22 @@ __all__ = [
 
 # Where each name is; tests hold this to the imports above.
 _NAMES = {
-    "iosim.algorithms": "ALGORITHMS algorithm all_algorithms",
-    "iosim.algorithms._entry": "Algorithm",
-    "iosim.counting.numbers": "count count_many peak peak_many",
-    "iosim.counting.show": "show",
-    "iosim.counts": "Counts",
-    "iosim.errors": "CapacityError InputError IosimError LeakError ProgramError ResidencyError",
+    "iosim.base.revision": "__version__",
+    "iosim.core.algorithms": "ALGORITHMS algorithm all_algorithms",
+    "iosim.core.algorithms._entry": "Algorithm",
+    "iosim.core.counting.numbers": "count count_many peak peak_many",
+    "iosim.core.counting.show": "show",
+    "iosim.core.counts": "Counts",
+    "iosim.base.errors": "CapacityError InputError IosimError LeakError ProgramError "
+    "ResidencyError",
     "iosim.lab.widget": "watch",
-    "iosim.machine": "Machine Run simulate",
-    "iosim.problem": "Attention AttentionBackward Copy MatMul max_error",
-    "iosim.program.build": "Builder build",
-    "iosim.program.ir": "Program",
-    "iosim.program.walk": "Instance bind",
-    "iosim.tiling": "Tiling optimal_tiles optimal_tiles_many smallest_capacity",
-    "iosim.trace": "transfers",
+    "iosim.core.machine": "Machine Run simulate",
+    "iosim.core.problem": "Attention AttentionBackward Copy MatMul max_error",
+    "iosim.core.program.build": "Builder build",
+    "iosim.core.program.ir": "Program",
+    "iosim.core.program.walk": "Instance bind",
+    "iosim.core.tiling": "Tiling optimal_tiles optimal_tiles_many smallest_capacity",
+    "iosim.core.trace": "transfers",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
@@ -114,3 +119,32 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+# The wings of what was directly under iosim in version 0.1.0.
+_MOVED = {
+    old: wing
+    for wing, names in {
+        "base": "display errors progress reading registry renamed revision writing",
+        "core": "algorithms counting counts engines machine problem program tiling trace units",
+        "models": "fusion hardware layers operators roofline",
+        "report": "checks output",
+    }.items()
+    for old in names.split()
+}
+
+
+class _MovedModules:
+    """Imports what is asked for by an old place from its new one, and warns."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        top, _, place = name.partition(".")
+        if top != "iosim" or place.partition(".")[0] not in _MOVED:
+            return None
+        from iosim.base.moved import find_moved
+
+        return find_moved(place, _MOVED)
+
+
+sys.meta_path.insert(0, _MovedModules)  # before a file is looked for in a package by its old place

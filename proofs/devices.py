@@ -6,8 +6,8 @@ import itertools
 from fractions import Fraction
 from typing import Any
 
-from iosim.checks.proof import identity, require, step, unsat
 from iosim.devices.bounds.attention import corners, hull
+from iosim.report.proof import identity, require, step, unsat
 
 # Words over d of a foreign row of Q and of a foreign row of K and V.
 ROWS, KEYS = 2, 2

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from iosim.checks.proof import identity, require, step, unsat
+from iosim.report.proof import identity, require, step, unsat
 
 # The constants of the theorem: loads + stores ≥ LEADING·mnk/√M − LOST·M.
 LEADING = 2

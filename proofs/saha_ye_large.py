@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from iosim.checks.proof import identity, require, step, unsat
+from iosim.report.proof import identity, require, step, unsat
 
 # Loads of Q, K and scores ≥ min(LARGE·N²d²/M, MIDDLE·N²), in segments of M loads.
 LARGE = 1

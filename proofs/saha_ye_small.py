@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 
-from iosim.checks.proof import identity, require, step, unsat
+from iosim.report.proof import identity, require, step, unsat
 
 # loads + stores ≥ heads·(LEADING·N²d/√M − N² + 2Nd) − LOST·M
 LEADING = 2

@@ -9,8 +9,8 @@ from math import isqrt
 from typing import Any
 
 from iosim.bounds import bound
-from iosim.checks.proof import identity, require, step, unsat
-from iosim.problem import Attention
+from iosim.core.problem import Attention
+from iosim.report.proof import identity, require, step, unsat
 
 # words ≤ FLASH2·N²d²/M, words ≤ FLASH1·N²d²/M, words ≤ SMALL·N²d/√M
 FLASH2 = 34
@@ -21,7 +21,7 @@ SMALL = 34
 def _formula(name: str) -> tuple[Any, Any, Any]:
     """Total words and peak of a schedule, derived from its program, and the symbol maker."""
     import iosim
-    from iosim.counting.symbols import count, sym
+    from iosim.core.counting.symbols import count, sym
 
     formula = count(iosim.algorithm(name).program)
     return formula.total_words, formula.peak_words, sym

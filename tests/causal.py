@@ -6,8 +6,8 @@ import functools
 from typing import Any
 
 import iosim
-from iosim.algorithms import Algorithm
-from iosim.problem import Attention
+from iosim.core.algorithms import Algorithm
+from iosim.core.problem import Attention
 
 
 def causal_scores(b: iosim.Builder, i: Any, j: Any, h: Any, o: Any, m: Any, l: Any, q: Any) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from iosim.layers.graph import Graph
-from iosim.operators import Operand, Operator, operand, operator
+from iosim.models.layers.graph import Graph
+from iosim.models.operators import Operand, Operator, operand, operator
 
 SIZES = {"b": 2, "t": 4, "i": 6, "u": 3, "k": 4}
 

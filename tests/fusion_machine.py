@@ -1,7 +1,7 @@
 """A little two-level machine that runs fused loop nests word by word, and counts.
 
-It shares no code with `iosim.fusion`: axes are aligned by passing labels on, every word that is
-resident is a key of a dict, and a word is dropped after its last use in the tile that is open.
+It shares no code with `iosim.models.fusion`: axes are aligned by passing labels on, every word that
+is resident is a key of a dict, and a word is dropped after its last use in the tile that is open.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from iosim.layers.graph import Graph
-from iosim.operators import Operand, Operator
+from iosim.models.layers.graph import Graph
+from iosim.models.operators import Operand, Operator
 
 Point = Mapping[int, Sequence[int]]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from iosim.layers.architectures import ARCHITECTURES, check_request
-from iosim.layers.graph import Graph
-from iosim.layers.models import Config
+from iosim.models.layers.architectures import ARCHITECTURES, check_request
+from iosim.models.layers.graph import Graph
+from iosim.models.layers.models import Config
 
 Arrays = dict[str, Any]
 

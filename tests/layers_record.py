@@ -16,7 +16,7 @@ from iosim.gpu.layers.cases import QUICK, VARIANTS
 from iosim.gpu.layers.groups import GRADIENT_SUM, owners
 from iosim.gpu.layers.launch_counters import COUNTERS, PRODUCT_N, STREAM_WORDS
 from iosim.gpu.layers.record import LayerRun, Spec
-from iosim.layers.graph import Graph
+from iosim.models.layers.graph import Graph
 
 SAID = "made up by a test: no GPU ran this"
 PYTORCH = {"contraction": "aten::mm", "normalisation": "aten::sum", "elementwise": "aten::mul"}

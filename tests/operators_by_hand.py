@@ -1,8 +1,8 @@
 """Operators by hand: one small operator of each kind, its flop by a formula, its values by loops.
 
-The formulas are sums over the steps of the mathematics, by the rule of `iosim/operators/flop.py`;
-nothing here shares code with the operators.  A loop gets arrays by the names of tensors, and gives
-those that are written.  Axes stand in unusual orders on purpose.
+The formulas are sums over the steps of the mathematics, by the rule of
+`iosim/models/operators/flop.py`; nothing here shares code with the operators.  A loop gets arrays
+by the names of tensors, and gives those that are written.  Axes stand in unusual orders on purpose.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.operators import Operator, operand, operator
+from iosim.models.operators import Operator, operand, operator
 
 Arrays = dict[str, Any]
 

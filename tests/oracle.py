@@ -2,7 +2,7 @@
 
 It shares no code with iosim.  A `Memory` holds single words by address; every touch of a word
 that is not resident raises; loads and stores are counted one by one; and the numbers are plain
-Python floats.  The schedules below were written from the papers, not from `iosim.algorithms`.
+Python floats.  The schedules below were written from the papers, not from `iosim.core.algorithms`.
 """
 
 from __future__ import annotations

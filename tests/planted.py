@@ -7,7 +7,7 @@ import types
 from collections.abc import Collection
 from types import ModuleType
 
-from iosim.checks.proof import run_step, steps
+from iosim.report.proof import run_step, steps
 
 
 def noticed(theorem: str, module: ModuleType, names: Collection[str]) -> set[str]:

@@ -11,12 +11,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 import iosim
-from iosim import problem as problem_module
-from iosim.algorithms import Algorithm
-from iosim.problem import BaseProblem, Tensor, size_names
-from iosim.program.block_masks import masks
-from iosim.program.handles import unhandled
-from iosim.program.index import Affine
+from iosim.core import problem as problem_module
+from iosim.core.algorithms import Algorithm
+from iosim.core.problem import BaseProblem, Tensor, size_names
+from iosim.core.program.block_masks import masks
+from iosim.core.program.handles import unhandled
+from iosim.core.program.index import Affine
 
 MOST_CELLS = 4000
 
@@ -488,9 +488,9 @@ def graphs(draw: st.DrawFn, most: int = 8) -> Any:
 
     An axis may have other sizes in other operators, and a tensor other axes where it is read.
     """
-    from iosim.errors import InputError
-    from iosim.layers.graph import Graph
-    from iosim.operators import Operand, Operator, operand, operator
+    from iosim.base.errors import InputError
+    from iosim.models.layers.graph import Graph
+    from iosim.models.operators import Operand, Operator, operand, operator
 
     seed = draw(st.randoms(use_true_random=False))
     made: list[Operator] = []

@@ -17,10 +17,10 @@ from oracle import Memory, attention
 from strategies import bound_programs, plain_algorithms, random_schedules
 
 import iosim
-from iosim.counting import symbols
-from iosim.machine import places
-from iosim.problem import size_names
-from iosim.trace import tally
+from iosim.core.counting import symbols
+from iosim.core.machine import places
+from iosim.core.problem import size_names
+from iosim.core.trace import tally
 
 SCHEDULES = oracle.SCHEDULES | backward_oracle.DENSE
 FORMULAS = {a.name: symbols.count(a.program) for a in plain_algorithms()}

@@ -18,10 +18,10 @@ from masked_oracle import attention, case, words
 from strategies import MOST_CELLS, attention_options, attention_programs
 
 import iosim
-from iosim.algorithms import _shape
-from iosim.counting import symbols
-from iosim.program.ir import Program
-from iosim.trace import tally
+from iosim.core.algorithms import _shape
+from iosim.core.counting import symbols
+from iosim.core.program.ir import Program
+from iosim.core.trace import tally
 
 
 def by_hand(problem: Any, hbm: Any) -> Any:
@@ -289,7 +289,7 @@ def test_a_schedule_with_a_wrong_bound_is_found(what: str, name: str, monkeypatc
 
     wrong_part = wrong(getattr(_shape, part))
     for module in list(sys.modules.values()):
-        if module.__name__.startswith("iosim.algorithms") and hasattr(module, part):
+        if module.__name__.startswith("iosim.core.algorithms") and hasattr(module, part):
             monkeypatch.setattr(module, part, changed)
     tiles = {p.name: 2 for p in algorithm.program_for(problem).params}
     cut_off = "window" not in options and what == "a column too many at the left"

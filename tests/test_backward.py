@@ -12,14 +12,14 @@ import pytest
 from test_cli import iosim_, ok
 
 import iosim
-from iosim.algorithms import ALGORITHMS, all_algorithms
+from iosim.base.errors import InputError
 from iosim.bounds import BOUNDS, CLASSES, best_lower_bound
-from iosim.checks import inputs, tightness, verify
-from iosim.counting.numbers import count_many
-from iosim.errors import InputError
-from iosim.problem import Array, Attention, AttentionBackward, max_error
-from iosim.program.ops import OPS, OpSpec
-from iosim.tiling import optimal_tiles_many
+from iosim.core.algorithms import ALGORITHMS, all_algorithms
+from iosim.core.counting.numbers import count_many
+from iosim.core.problem import Array, Attention, AttentionBackward, max_error
+from iosim.core.program.ops import OPS, OpSpec
+from iosim.core.tiling import optimal_tiles_many
+from iosim.report import inputs, tightness, verify
 
 SCHEDULES = [a.name for a in all_algorithms("attention-backward")]
 

@@ -17,6 +17,7 @@ import sympy
 from fenced import FencedDocTests
 
 import iosim
+from iosim.base.errors import CapacityError, InputError
 from iosim.bounds import (
     BOUNDS,
     CLASSES,
@@ -28,12 +29,11 @@ from iosim.bounds import (
 )
 from iosim.bounds.base import EVERY_OPTION, Bound
 from iosim.bounds.charges import AGAIN, BLEND, MIXTURES, ONCE, Charges
-from iosim.checks.proof import load_theorem, run_step, statement, steps
-from iosim.counting.numbers import count_many
-from iosim.errors import CapacityError, InputError
+from iosim.core.counting.numbers import count_many
+from iosim.core.problem import AttentionBackward
+from iosim.core.tiling import optimal_tiles_many
 from iosim.pebbling import Dag, optimum
-from iosim.problem import AttentionBackward
-from iosim.tiling import optimal_tiles_many
+from iosim.report.proof import load_theorem, run_step, statement, steps
 
 pytestmark = pytest.mark.numbers
 

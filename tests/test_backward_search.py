@@ -17,8 +17,8 @@ from experiments import _backward_passes as family
 from experiments import backward_search
 from experiments._backward_passes import SUMS, Pass
 from experiments.backward_search import at_least, search
-from iosim.errors import CapacityError, InputError
-from iosim.problem import AttentionBackward
+from iosim.base.errors import CapacityError, InputError
+from iosim.core.problem import AttentionBackward
 
 pytestmark = pytest.mark.numbers
 

@@ -10,7 +10,7 @@ import pytest
 
 from iosim.bounds import BOUNDS, bound, sym
 from iosim.bounds.charges import AGAIN, MIXTURES, ONCE
-from iosim.problem import Attention, AttentionBackward
+from iosim.core.problem import Attention, AttentionBackward
 
 ROOT = math.sqrt(3)
 M = np.unique(np.geomspace(4, 4000, 700).astype(int))

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from walking import agree
 
 import iosim
-from iosim.algorithms.block_sparse import ALGORITHM
+from iosim.base.errors import InputError
 from iosim.bounds import BOUNDS
-from iosim.checks.sparsity import _count_visible, sparsity, tallest
-from iosim.counting import symbols
-from iosim.errors import InputError
+from iosim.core.algorithms.block_sparse import ALGORITHM
+from iosim.core.counting import symbols
+from iosim.core.problem import BlockSparse
 from iosim.gpu import emit, interpret
 from iosim.gpu.emitter import layout
-from iosim.problem import BlockSparse
+from iosim.report.sparsity import _count_visible, sparsity, tallest
 
 pytestmark = [
     pytest.mark.numbers,

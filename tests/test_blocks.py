@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 from walking import agree, by_walking
 
 import iosim
-from iosim.algorithms.block_sparse import ALGORITHM
-from iosim.checks.sparsity import sparsity, tallest
 from iosim.cli import options
-from iosim.counting import block_mask_sums, symbols
-from iosim.counting.numbers import peak_at
+from iosim.core.algorithms.block_sparse import ALGORITHM
+from iosim.core.counting import block_mask_sums, symbols
+from iosim.core.counting.numbers import peak_at
+from iosim.core.problem import BlockSparse, axis
+from iosim.core.program.block_masks import BlockMask
+from iosim.core.program.canonical import canonical
+from iosim.core.tiling.rules import choose_tiles
 from iosim.gpu.emitter.kernels import EmitError
 from iosim.gpu.l2 import footprint_bytes
-from iosim.problem import BlockSparse, axis
-from iosim.program.block_masks import BlockMask
-from iosim.program.canonical import canonical
-from iosim.tiling.rules import choose_tiles
+from iosim.report.sparsity import sparsity, tallest
 
 pytestmark = pytest.mark.numbers
 
@@ -534,7 +534,7 @@ def test_the_mask_is_in_the_listing_and_in_the_canonical_form() -> None:
 def test_a_problem_of_ones_own_may_have_masks() -> None:
     from dataclasses import dataclass
 
-    from iosim.problem import BaseProblem, Tensor
+    from iosim.core.problem import BaseProblem, Tensor
 
     @dataclass(frozen=True)
     class Pieces(BaseProblem):

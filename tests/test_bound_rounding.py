@@ -26,7 +26,7 @@ from iosim.bounds.unified import (
 )
 from iosim.cli.commands import COMMANDS
 from iosim.cli.registry import program
-from iosim.problem import PROBLEMS, Attention
+from iosim.core.problem import PROBLEMS, Attention
 
 pytestmark = pytest.mark.numbers
 

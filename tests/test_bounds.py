@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from strategies import plain_algorithms
 
 import iosim.bounds as B
+from iosim.base.errors import InputError
 from iosim.bounds import (
     BOUNDS,
     CLASSES,
@@ -33,10 +34,9 @@ from iosim.bounds import (
 )
 from iosim.bounds.base import Bound, axis_names
 from iosim.bounds.unified import EXACT_FROM
-from iosim.counting.numbers import count_many
-from iosim.errors import InputError
-from iosim.problem import PROBLEMS, Attention, Copy, MatMul, Problem
-from iosim.tiling import optimal_tiles_many
+from iosim.core.counting.numbers import count_many
+from iosim.core.problem import PROBLEMS, Attention, Copy, MatMul, Problem
+from iosim.core.tiling import optimal_tiles_many
 
 pytestmark = pytest.mark.numbers
 
@@ -471,7 +471,7 @@ def test_largest_sizes_stay_finite() -> None:
 
 def test_numbers_need_no_sympy() -> None:
     code = (
-        "import sys; from iosim.bounds import bounds_for; from iosim.problem import Attention;"
+        "import sys; from iosim.bounds import bounds_for; from iosim.core.problem import Attention;"
         "bounds_for(Attention(64, 8), 100); sys.exit('sympy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -479,7 +479,7 @@ def test_numbers_need_no_sympy() -> None:
 
 def test_no_bound_has_seen_an_algorithm() -> None:
     """The sources import errors, problem and each other, and of third parties numpy and sympy."""
-    allowed = ("iosim.errors", "iosim.problem", "iosim.bounds", "numpy", "sympy")
+    allowed = ("iosim.base.errors", "iosim.core.problem", "iosim.bounds", "numpy", "sympy")
     for path in Path(B.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names: list[str] = []

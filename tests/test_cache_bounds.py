@@ -26,10 +26,10 @@ from touch_oracle import Walker
 import iosim
 from iosim.bounds import best_lower_bound
 from iosim.cache import POLICIES, Cache, Traffic, curve, replay, touches
-from iosim.checks.slope import largest_operation
-from iosim.counting.numbers import peak
-from iosim.program.ir import Op
-from iosim.program.walk import Instance
+from iosim.core.counting.numbers import peak
+from iosim.core.program.ir import Op
+from iosim.core.program.walk import Instance
+from iosim.report.slope import largest_operation
 
 
 class Steps(Walker):

@@ -12,7 +12,7 @@ from test_cli import iosim_, ok
 import iosim
 from iosim.cache import Cache, of_arrays, replay_many, touches
 from iosim.cache.files import write_trace
-from iosim.output.table import read_csv
+from iosim.report.table import read_csv
 
 SIZES = ("flash2", "--N", "9", "--d", "3", "--tiles", "B_r=4,B_c=2")
 
@@ -434,8 +434,8 @@ def test_patience_is_a_number_of_seconds(tmp_path: Any, monkeypatch: pytest.Monk
     ],
 )
 def test_long_times_as_people_say_them(seconds: int, said: str) -> None:
+    from iosim.base.errors import InputError
     from iosim.cli import cache_engines
-    from iosim.errors import InputError
 
     with pytest.raises(InputError, match=f"take about {said}, one by one"):
         cache_engines.check_time(seconds * cache_engines.COMPILED, 1)

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iosim
+from iosim.base.errors import InputError, IosimError
 from iosim.cache import closed, touches
 from iosim.cache.closed import Reuse, loads, misses, reuse
 from iosim.cache.curves import curve
-from iosim.errors import InputError, IosimError
-from iosim.program import space
+from iosim.core.program import space
 
 # Schedules of which every ragged instance has a closed form.
 ALWAYS = ("flash1", "flash2", "flash2_keep", "grouped_rows", "decode", "matmul", "copy")

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iosim.base.compiled import available, interruptible
+from iosim.base.errors import InputError
 from iosim.cache import opt_stack
-from iosim.cache.compiled import available, interruptible
 from iosim.cache.curves import curve
 from iosim.cache.sampling import sampled
 from iosim.cache.stream import of_arrays
-from iosim.errors import InputError
 
 pytestmark = pytest.mark.numbers
 

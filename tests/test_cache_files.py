@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iosim
+from iosim.base.errors import InputError
 from iosim.cache import Accesses, Cache, Stream, of_arrays, replay, touches
 from iosim.cache.files import (
     FORMATS,
@@ -31,7 +32,6 @@ from iosim.cache.files import (
     trace_form,
     write_trace,
 )
-from iosim.errors import InputError
 
 ENDS = {"iosim": "x.iosim", "oracleGeneral": "x.oracleGeneral", "csv": "x.csv"}
 

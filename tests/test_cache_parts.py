@@ -12,6 +12,7 @@ from strategies import Square
 from touch_oracle import Walker
 
 import iosim
+from iosim.base.errors import InputError
 from iosim.cache import (
     Tiled,
     address_map,
@@ -24,9 +25,8 @@ from iosim.cache import (
     trace_length,
 )
 from iosim.cache.of_program import count
-from iosim.errors import InputError
-from iosim.problem import BlockSparse
-from iosim.program.block_masks import masks
+from iosim.core.problem import BlockSparse
+from iosim.core.program.block_masks import masks
 
 SEEDS = range(30)
 

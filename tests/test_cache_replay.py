@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from iosim.base import compiled, memory
+from iosim.base.errors import InputError
 from iosim.cache import (
     POLICIES,
     Accesses,
@@ -25,9 +27,7 @@ from iosim.cache import (
     Traffic,
     belady,
     closed,
-    compiled,
     curve,
-    memory,
     of_arrays,
     partitioned,
     replay,
@@ -41,7 +41,6 @@ from iosim.cache.policies import ring
 from iosim.cache.policies.base import State
 from iosim.cache.policies.ring import drop
 from iosim.cache.stream import Unit
-from iosim.errors import InputError
 
 Trace = list[tuple[int, bool]]
 
@@ -569,7 +568,7 @@ def test_what_was_compiled_is_found_again_unless_its_text_changed(tmp_path: Path
     """In a new process: from disk, but not where a function of the policy reads differently."""
     code = (
         "import sys; from iosim.cache import *; from iosim.cache import online;"
-        "from iosim.cache.compiled import compiled;"
+        "from iosim.base.compiled import compiled;"
         "replay(of_arrays([0, 1, 0]), Cache(capacity=1, policy={policy!r}), fast=True);"
         "p = POLICIES[{policy!r}];"
         "f = compiled("

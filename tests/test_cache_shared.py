@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import iosim
+from iosim.base.errors import InputError
 from iosim.cache import Cache, Traffic, of_arrays, replay, transfers
 from iosim.cache.of_program import items
 from iosim.cache.partitioned import replay_parts
@@ -19,7 +20,6 @@ from iosim.cache.shared import (
     round_robin,
     sweeps,
 )
-from iosim.errors import InputError
 
 
 def _pairs(both):

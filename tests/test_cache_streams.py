@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from iosim.base.errors import InputError
 from iosim.cache import Region, of_arrays
 from iosim.cache.stream import recut
-from iosim.errors import InputError
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 7, 100])

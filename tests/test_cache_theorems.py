@@ -11,8 +11,8 @@ from strategies import attention_programs, bound_programs
 import iosim
 from iosim.cache import touches
 from iosim.cache.curves import curve
-from iosim.counting.numbers import count, peak
-from iosim.program.walk import Instance
+from iosim.core.counting.numbers import count, peak
+from iosim.core.program.walk import Instance
 
 
 def loads_no_more(instance: Instance) -> None:

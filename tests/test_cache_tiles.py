@@ -13,12 +13,13 @@ from strategies import attention_programs, dependent_schedules, random_schedules
 from test_cache_closed import ALWAYS, draw_instance
 
 import iosim
-from iosim.cache import Cache, memory, progress, replay_many, tiles, touches
+from iosim.base import memory
+from iosim.base.errors import InputError
+from iosim.cache import Cache, progress, replay_many, tiles, touches
 from iosim.cache.curves import curve
 from iosim.cache.of_program import count
 from iosim.cache.tiles import Passes, lru, lru_at, opt, passes
-from iosim.errors import InputError
-from iosim.program import space
+from iosim.core.program import space
 
 pytestmark = pytest.mark.numbers
 
@@ -71,7 +72,7 @@ def test_random_programs(drawn: Any, data: st.DataObject):
 @given(st.data())
 @settings(max_examples=20, deadline=None)
 def test_pages(data: st.DataObject):
-    problem = iosim.problem.PagedAttention(
+    problem = iosim.core.problem.PagedAttention(
         N=1, d=3, heads=2, kv_heads=1, batch=2, N_k=7, page=data.draw(st.integers(1, 4))
     )
     program = iosim.algorithm("paged").program_for(problem)

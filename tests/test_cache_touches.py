@@ -21,6 +21,8 @@ from strategies import (
 from touch_oracle import Walker
 
 import iosim
+from iosim.base.compiled import available
+from iosim.base.errors import InputError
 from iosim.cache import (
     Stream,
     Tiled,
@@ -32,11 +34,9 @@ from iosim.cache import (
     trace_walk,
     transfers,
 )
-from iosim.cache.compiled import available
-from iosim.errors import InputError
-from iosim.problem import BlockSparse, PagedAttention
-from iosim.program.block_masks import masks
-from iosim.program.walk import Instance
+from iosim.core.problem import BlockSparse, PagedAttention
+from iosim.core.program.block_masks import masks
+from iosim.core.program.walk import Instance
 
 pytestmark = pytest.mark.numbers
 

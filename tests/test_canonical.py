@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import iosim
-from iosim.counting.show import show
-from iosim.errors import ProgramError
-from iosim.program.canonical import canonical, digest
+from iosim.base.errors import ProgramError
+from iosim.core.counting.show import show
+from iosim.core.program.canonical import canonical, digest
 
 
 def test_a_hold_and_a_tile_size_differ() -> None:
@@ -64,7 +64,7 @@ def test_whatever_changes_changes_the_hash() -> None:
 
 def test_hashes_are_the_same_in_every_process() -> None:
     code = (
-        "import iosim; from iosim.program.canonical import digest; "
+        "import iosim; from iosim.core.program.canonical import digest; "
         "print([digest(a.program) for a in iosim.all_algorithms()])"
     )
     said = {

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import iosim
-from iosim.counting import symbols
-from iosim.errors import ProgramError, ResidencyError
-from iosim.problem import Attention, Copy
-from iosim.program.build import Builder
-from iosim.program.ops import OPS
-from iosim.trace import tally
+from iosim.base.errors import ProgramError, ResidencyError
+from iosim.core.counting import symbols
+from iosim.core.problem import Attention, Copy
+from iosim.core.program.build import Builder
+from iosim.core.program.ops import OPS
+from iosim.core.trace import tally
 
 
 def load_between_iterations(b: Builder) -> None:

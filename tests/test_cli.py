@@ -398,7 +398,7 @@ def test_version() -> None:
 
 def test_a_step_that_is_not_run_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what it lacks, with a command that installs it here, and not how it is checked."""
-    monkeypatch.setattr("iosim.checks.proof._z3", lambda: importlib.import_module("no_such_solver"))
+    monkeypatch.setattr("iosim.report.proof._z3", lambda: importlib.import_module("no_such_solver"))
     done = iosim_("prove", "saha_ye_large")
     assert done.returncode == 1
     lines = done.stdout.splitlines()

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from strategies import Square, dependent_schedules
 
 import iosim
-from iosim.counting import columns
-from iosim.counting.arrays import OnArrays
-from iosim.counting.closed import close, highest
-from iosim.counting.integers import OnInts
-from iosim.counting.poly import Part, Sum
-from iosim.program.index import Affine, Span, Tile
+from iosim.core.counting import columns
+from iosim.core.counting.arrays import OnArrays
+from iosim.core.counting.closed import close, highest
+from iosim.core.counting.integers import OnInts
+from iosim.core.counting.poly import Part, Sum
+from iosim.core.program.index import Affine, Span, Tile
 
 pytestmark = pytest.mark.numbers
 
@@ -62,7 +62,7 @@ def test_causal_schedules_are_counted_alike_in_arrays(name: str, largest: int) -
 
 def test_a_million_points_need_no_walk(monkeypatch: pytest.MonkeyPatch) -> None:
     """The registered schedules have a form in arrays, which a walk over points would hide."""
-    monkeypatch.setattr("iosim.counting.arrays.OnInts", None)
+    monkeypatch.setattr("iosim.core.counting.arrays.OnInts", None)
     for program in (*CAUSAL.values(), WINDOW):
         given = {"heads": 1, "N": np.arange(5, 25), "d": 3}
         given |= OPTIONS.sizes | {"N": np.arange(5, 25)} if program is WINDOW else {}

@@ -12,11 +12,10 @@ from strategies import plain_algorithms
 import iosim
 from iosim.bounds import BOUNDS, best_lower_bound, bound
 from iosim.bounds.classes import WIDE
-from iosim.checks import tightness
-from iosim.counting.numbers import count_many
-from iosim.output import table
-from iosim.problem import Attention, AttentionBackward
-from iosim.tiling import optimal_tiles_many
+from iosim.core.counting.numbers import count_many
+from iosim.core.problem import Attention, AttentionBackward
+from iosim.core.tiling import optimal_tiles_many
+from iosim.report import table, tightness
 
 IMG = Path(__file__).parent.parent / "docs" / "img"
 

@@ -16,16 +16,16 @@ from strategies import Square, dependent_schedules
 from walking import agree, by_walking
 
 import iosim
-from iosim.counting import symbols
-from iosim.counting.arrays import OnArrays
-from iosim.counting.closed import close, highest
-from iosim.counting.numbers import peak_at
-from iosim.errors import ProgramError
+from iosim.base.errors import ProgramError
+from iosim.core.counting import symbols
+from iosim.core.counting.arrays import OnArrays
+from iosim.core.counting.closed import close, highest
+from iosim.core.counting.numbers import peak_at
+from iosim.core.problem import Tensor
+from iosim.core.program.check import check as check_program
+from iosim.core.program.index import Affine, Edge, Span, Tile
+from iosim.core.program.ir import Free, Load, Loop, Param, Program
 from iosim.gpu import emit, interpret
-from iosim.problem import Tensor
-from iosim.program.check import check as check_program
-from iosim.program.index import Affine, Edge, Span, Tile
-from iosim.program.ir import Free, Load, Loop, Param, Program
 
 pytestmark = pytest.mark.numbers
 
@@ -392,7 +392,7 @@ def test_a_window_in_a_kernel_counts_itself() -> None:
 
 def test_a_mask_takes_another_number_in_every_lane() -> None:
     """Also where all lanes share one tile; word by word, from the record's own words."""
-    mask = iosim.program.ops.OPS["mask_after"].numpy
+    mask = iosim.core.program.ops.OPS["mask_after"].numpy
     for lanes, a in (((1, 1), [[0], [9]]), ((2, 3), [[0, 5, -9]]), ((2, 1), [[1], [2]])):
         s = np.arange(12.0 * np.prod(lanes)).reshape(*lanes, 3, 4)
         (got,) = mask(s, np.array(a))

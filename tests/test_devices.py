@@ -19,6 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_cli import iosim_
 
+from iosim.base.errors import InputError, ProgramError
+from iosim.core.problem import Attention, AttentionBackward, Copy
 from iosim.devices import (
     DEALINGS,
     SCHEDULES,
@@ -38,9 +40,7 @@ from iosim.devices.problems import FeedForward, Gather, SumOver, WeightGradient
 from iosim.devices.program import Around, Send, show
 from iosim.devices.report import devices_report
 from iosim.devices.timing import device_times, link_speed
-from iosim.errors import InputError, ProgramError
-from iosim.hardware import machine
-from iosim.problem import Attention, AttentionBackward, Copy
+from iosim.models.hardware import machine
 
 
 @st.composite
@@ -426,8 +426,8 @@ def test_every_schedule_prints_and_has_a_formula() -> None:
 
 def test_the_operator_of_layers_counts_the_same_all_reduce() -> None:
     """`iosim roofline --devices` has a formula of its own, rounded up."""
-    from iosim.operators import operand, operator
-    from iosim.operators.communication import link_words
+    from iosim.models.operators import operand, operator
+    from iosim.models.operators.communication import link_words
 
     for n, P in itertools.product((1, 7, 24, 840), (2, 3, 4, 7)):
         x, y = (operand(name, "t", {"t": n}) for name in "XY")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from iosim.core.problem import Attention, AttentionBackward
 from iosim.devices import count_links, on_devices
 from iosim.devices.bounds import LINK_BOUNDS, Setting, link_bounds
 from iosim.devices.bounds.attention import corners, dealt_rows_words, hull
@@ -22,8 +23,7 @@ from iosim.devices.closed import total_of
 from iosim.devices.problems import FeedForward, Gather, SumOver, WeightGradient
 from iosim.devices.report import devices_report
 from iosim.devices.timing import device_times
-from iosim.hardware import machine
-from iosim.problem import Attention, AttentionBackward
+from iosim.models.hardware import machine
 
 Links = Counter[tuple[int, int]]
 GRID = [(1, 1), (7, 1), (1, 4), (3, 8), (8, 2), (9, 2), (10, 4), (12, 3), (13, 5), (5, 13)]

@@ -20,8 +20,8 @@ from test_cli import iosim_
 
 import experiments
 from iosim.bounds import best_lower_bound_many
-from iosim.checks import reproduce
-from iosim.output.table import read_csv, write_csv
+from iosim.report import reproduce
+from iosim.report.table import read_csv, write_csv
 
 ROOT = Path(__file__).parent.parent
 MODULES = reproduce.find([])
@@ -198,7 +198,7 @@ def test_searches_are_named_beside_the_experiments() -> None:
 
 
 def test_nothing_in_the_package_imports_experiments() -> None:
-    code = "import sys, iosim.cli, iosim.checks.reproduce; assert 'experiments' not in sys.modules"
+    code = "import sys, iosim.cli, iosim.report.reproduce; assert 'experiments' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
     for path in (ROOT / "iosim").rglob("*.py"):
         assert not re.search(r"^\s*(from|import) experiments", path.read_text(), re.M), path

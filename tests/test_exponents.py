@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from iosim.checks.exponents import fit_exponent
+from iosim.report.exponents import fit_exponent
 
 pytestmark = pytest.mark.numbers
 

@@ -23,15 +23,15 @@ from test_cli import iosim_, ok
 
 import iosim
 from iosim import Attention, Counts, algorithm, bind, build, count, peak, transfers
-from iosim.counting.show import listing
-from iosim.errors import InputError, IosimError
+from iosim.base.errors import InputError, IosimError
+from iosim.core.counting.show import listing
+from iosim.core.problem import BlockSparse, PagedAttention
+from iosim.core.program.walk import Instance
 from iosim.lab import export, shots, steps
 from iosim.lab.shots import Shot
-from iosim.output import encode
-from iosim.output.movie import Screen
-from iosim.output.scene import THEMES, Frame
-from iosim.problem import BlockSparse, PagedAttention
-from iosim.program.walk import Instance
+from iosim.report import encode
+from iosim.report.movie import Screen
+from iosim.report.scene import THEMES, Frame
 
 SMALL = ("flash2", "--N", "6", "--d", "2", "--tiles", "B_r=4,B_c=3")
 

@@ -22,12 +22,12 @@ from same_figure import same_figure
 from test_pictures import HERE as IMG
 
 from experiments import pebbling_gap
-from iosim.checks import reproduce
 from iosim.gpu.reports import REPORTS, SavedReport, gpu_report
 from iosim.gpu.reports._entry import ReportTable
 from iosim.gpu.reports.figure import draw as draw_records
-from iosim.output.plot import plot_table
-from iosim.output.table import read_csv, write_csv
+from iosim.report import reproduce
+from iosim.report.plot import plot_table
+from iosim.report.table import read_csv, write_csv
 
 pytestmark = pytest.mark.numbers
 

@@ -11,17 +11,17 @@ from test_cli import iosim_, ok
 from test_fusion_best import by_brute_force
 from test_fusion_cli import bad
 
-from iosim.errors import CapacityError, InputError
-from iosim.fusion import FUSIONS, Illegal, fused, kernel, partition
-from iosim.fusion.online import recomputations
-from iosim.hardware import machine
-from iosim.layers.backward import backward
-from iosim.layers.blocks import Writer
-from iosim.layers.graph import Graph
-from iosim.layers.models import MODELS
-from iosim.layers.workload import workload
-from iosim.operators import Operand, operator
-from iosim.roofline.work import works_of
+from iosim.base.errors import CapacityError, InputError
+from iosim.models.fusion import FUSIONS, Illegal, fused, kernel, partition
+from iosim.models.fusion.online import recomputations
+from iosim.models.hardware import machine
+from iosim.models.layers.backward import backward
+from iosim.models.layers.blocks import Writer
+from iosim.models.layers.graph import Graph
+from iosim.models.layers.models import MODELS
+from iosim.models.layers.workload import workload
+from iosim.models.operators import Operand, operator
+from iosim.models.roofline.work import works_of
 
 pytestmark = pytest.mark.numbers
 

@@ -11,12 +11,12 @@ from graphlib import CycleError, TopologicalSorter
 import pytest
 from fusion_graphs import random_graph
 
-from iosim.errors import InputError
-from iosim.fusion import Illegal, fused, kernel
-from iosim.fusion import best as best_module
-from iosim.fusion.groups import Groups, bits
-from iosim.layers.graph import Graph
-from iosim.operators import operand, operator
+from iosim.base.errors import InputError
+from iosim.models.fusion import Illegal, fused, kernel
+from iosim.models.fusion import best as best_module
+from iosim.models.fusion.groups import Groups, bits
+from iosim.models.layers.graph import Graph
+from iosim.models.operators import operand, operator
 
 pytestmark = pytest.mark.numbers
 
@@ -182,11 +182,11 @@ def test_prices_that_are_too_high_are_lowered(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_graph_that_is_too_large_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = random_graph(3)
-    monkeypatch.setattr("iosim.fusion.groups.MOST", 5)
+    monkeypatch.setattr("iosim.models.fusion.groups.MOST", 5)
     with pytest.raises(InputError, match="more than 5 were met"):
         fused(graph, "best", 30)
     monkeypatch.undo()
-    monkeypatch.setattr("iosim.fusion.best.STEPS", 1)
+    monkeypatch.setattr("iosim.models.fusion.best.STEPS", 1)
     with pytest.raises(InputError, match="aren't found in 1 steps"):
         fused(graph, "best", 30)
 

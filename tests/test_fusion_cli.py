@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from test_cli import iosim_, ok
 
-from iosim.fusion import FUSIONS, PAPER, Illegal, fused, kernel, partition
-from iosim.fusion.members import fusable
-from iosim.fusion.named_fusions import RECORDED
-from iosim.layers.architectures import layer
-from iosim.layers.graph import Graph
-from iosim.operators import OPERATORS, Operator
-from iosim.operators.base import operand
+from iosim.models.fusion import FUSIONS, PAPER, Illegal, fused, kernel, partition
+from iosim.models.fusion.members import fusable
+from iosim.models.fusion.named_fusions import RECORDED
+from iosim.models.layers.architectures import layer
+from iosim.models.layers.graph import Graph
+from iosim.models.operators import OPERATORS, Operator
+from iosim.models.operators.base import operand
 
 BERT = ("--model", "bert-large", "--phase", "training", "--batch", "8", "--N", "512")
 ROOT = Path(__file__).parent.parent

@@ -10,17 +10,17 @@ from fusion_graphs import random_row
 from test_cli import iosim_, ok
 from test_fusion_best import by_brute_force, runs
 
-from iosim.errors import InputError
-from iosim.fusion import best as best_module
-from iosim.fusion import fused
-from iosim.fusion import groups as groups_module
-from iosim.fusion.best import best
-from iosim.fusion.chain import chain
-from iosim.fusion.groups import Groups
-from iosim.fusion.intervals import in_a_row
-from iosim.layers.graph import Graph
-from iosim.layers.writing import to_json
-from iosim.operators import Operand, Operator, operand, operator
+from iosim.base.errors import InputError
+from iosim.models.fusion import best as best_module
+from iosim.models.fusion import fused
+from iosim.models.fusion import groups as groups_module
+from iosim.models.fusion.best import best
+from iosim.models.fusion.chain import chain
+from iosim.models.fusion.groups import Groups
+from iosim.models.fusion.intervals import in_a_row
+from iosim.models.layers.graph import Graph
+from iosim.models.layers.writing import to_json
+from iosim.models.operators import Operand, Operator, operand, operator
 
 pytestmark = pytest.mark.numbers
 

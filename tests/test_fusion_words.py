@@ -12,16 +12,16 @@ from fusion_graphs import random_graph
 from fusion_machine import Machine, schedules
 
 import iosim
-from iosim.fusion import Illegal, kernel
-from iosim.fusion.groups import Groups
-from iosim.fusion.members import Members
-from iosim.fusion.online import as_operator
-from iosim.fusion.products import products
-from iosim.fusion.rows import peak
-from iosim.layers.blocks import Writer
-from iosim.layers.graph import Graph
-from iosim.layers.traffic import moved
-from iosim.operators import attention_of, operand, operator
+from iosim.models.fusion import Illegal, kernel
+from iosim.models.fusion.groups import Groups
+from iosim.models.fusion.members import Members
+from iosim.models.fusion.online import as_operator
+from iosim.models.fusion.products import products
+from iosim.models.fusion.rows import peak
+from iosim.models.layers.blocks import Writer
+from iosim.models.layers.graph import Graph
+from iosim.models.layers.traffic import moved
+from iosim.models.operators import attention_of, operand, operator
 
 pytestmark = pytest.mark.numbers
 

@@ -17,7 +17,7 @@ from iosim.gpu.records.record import COUNTERS, PROFILED, read_record
 from iosim.gpu.reports import _moved, backward, gpu_report, runner
 from iosim.gpu.reports._moved import BACKENDS, WATCHED, modelled, moved_rows
 from iosim.gpu.reports.validate import validate_rows
-from iosim.hardware import machine
+from iosim.models.hardware import machine
 
 RECORD = RECORDED / "backward"
 BLOCK = 128  # columns of PyTorch's kernels

@@ -17,13 +17,13 @@ from iosim.cache.of_program import items
 from iosim.cache.partitioned import replay_parts
 from iosim.cache.shared import by_clock, interleaved, lockstep, sweeps
 from iosim.cli.sharing import sentence
+from iosim.core.problem import Attention
 from iosim.gpu import l2
 from iosim.gpu.dram_prediction import reads, resident
 from iosim.gpu.records.record import read_record
 from iosim.gpu.reports.dram import dram_rows
 from iosim.gpu.run.job import Job
-from iosim.hardware import Hardware, machine
-from iosim.problem import Attention
+from iosim.models.hardware import Hardware, machine
 
 MACHINES = ("h200", "h100")
 

@@ -11,14 +11,14 @@ import walking
 from test_blocks import scores_times_v, stream_rows
 
 import iosim
-from iosim.counting.numbers import count
+from iosim.core.counting.numbers import count
+from iosim.core.problem import BlockSparse
+from iosim.core.program.block_masks import BlockMask, masks
 from iosim.gpu import EmitError, Lockstep, emit, interpret
 from iosim.gpu.emitter import layout
 from iosim.gpu.reports import gpu_report
 from iosim.gpu.reports.validate import TOLERANCE, validate_jobs
 from iosim.gpu.run import patterns
-from iosim.problem import BlockSparse
-from iosim.program.block_masks import BlockMask, masks
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 

@@ -13,16 +13,16 @@ from test_gpu_records import GPUS
 from iosim.cache import tiles
 from iosim.cache.of_program import items
 from iosim.cache.shared import drifting, lockstep
-from iosim.counting.numbers import count
+from iosim.core.counting.numbers import count
+from iosim.core.problem import Attention, BlockSparse, MatMul
+from iosim.core.units import bytes_of
 from iosim.gpu import l2, launch_trace
 from iosim.gpu.dram_prediction import reads
 from iosim.gpu.emitter.nests import nests
 from iosim.gpu.records.counters import moved_at
 from iosim.gpu.records.record import read_record
 from iosim.gpu.run.job import Job
-from iosim.hardware import MACHINES, machine
-from iosim.problem import Attention, BlockSparse, MatMul
-from iosim.units import bytes_of
+from iosim.models.hardware import MACHINES, machine
 
 A = Attention
 CASES = [

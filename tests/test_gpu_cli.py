@@ -13,10 +13,10 @@ import iosim
 import iosim.gpu
 from iosim import cli
 from iosim.cli import gpu as commands
+from iosim.core.problem import BlockSparse
 from iosim.gpu.reports import REPORTS, replay, runner
 from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun
 from iosim.gpu.run import profiler, worker
-from iosim.problem import BlockSparse
 
 
 def _main(monkeypatch, capsys, *args):

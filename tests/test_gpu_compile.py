@@ -16,13 +16,13 @@ import pytest
 from strategies import plain_algorithms
 
 import iosim
-from iosim.algorithms import ALGORITHMS
+from iosim.core.algorithms import ALGORITHMS
+from iosim.core.problem import BlockSparse, word_bytes
+from iosim.core.program.walk import walk
 from iosim.gpu.emitter import layout
 from iosim.gpu.reports._draw import drawn_jobs
 from iosim.gpu.reports.validate import validate_jobs
 from iosim.gpu.run.job import Job
-from iosim.problem import BlockSparse, word_bytes
-from iosim.program.walk import walk
 
 SCRIPT = r"""
 import json, re, sys, warnings
@@ -33,7 +33,7 @@ from triton.backends.compiler import GPUTarget
 from iosim import bind
 from iosim.gpu import emit
 from iosim.gpu.run.job import Job
-from iosim.algorithms import ALGORITHMS, algorithm
+from iosim.core.algorithms import ALGORITHMS, algorithm
 from iosim.gpu.run.launch import load_kernels
 from iosim.gpu.run.memory import dtype_of
 

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 import iosim
-from iosim.algorithms._entry import Algorithm
-from iosim.algorithms._shape import heads
-from iosim.counting.numbers import count
+from iosim.core.algorithms._entry import Algorithm
+from iosim.core.algorithms._shape import heads
+from iosim.core.counting.numbers import count
+from iosim.core.problem import Attention
+from iosim.core.program.walk import bind
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.dead import live
 from iosim.gpu.emitter.kernels import emit
 from iosim.gpu.probes import PROBES, probe
 from iosim.gpu.run.interpreter import interpret
-from iosim.output.table import read_csv
-from iosim.problem import Attention
-from iosim.program.walk import bind
+from iosim.report.table import read_csv
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
@@ -112,7 +112,7 @@ def test_a_load_is_dead_where_spoiling_it_changes_nothing(name):
 
 
 def test_no_registered_schedule_has_a_dead_load():
-    for entry in iosim.algorithms.all_algorithms():
+    for entry in iosim.core.algorithms.all_algorithms():
         program = entry.program
         axes = {a for t in program.tensors for a in t.axes} | {p.axis for p in program.params}
         if program.derived or program.mask or entry.name == "block_sparse":
@@ -123,7 +123,7 @@ def test_no_registered_schedule_has_a_dead_load():
 
 
 def test_probes_are_apart_from_schedules():
-    assert not set(PROBES) & set(iosim.algorithms.ALGORITHMS)
+    assert not set(PROBES) & set(iosim.core.algorithms.ALGORITHMS)
     with pytest.raises(iosim.InputError, match="did you mean 'keys_twice'"):
         probe("key_twice")
 

@@ -11,15 +11,15 @@ from test_cli import ok
 from test_gpu_records import RECORDED
 
 import iosim
-from iosim.algorithms import ALGORITHMS
-from iosim.counting.numbers import count, peak
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.core.algorithms import ALGORITHMS
+from iosim.core.counting.numbers import count, peak
+from iosim.core.problem import Attention, AttentionBackward, word_bytes
 from iosim.gpu.emitter import layout
 from iosim.gpu.reports import _draw, gpu_report, validate
 from iosim.gpu.reports._draw import Draw, drawn_jobs
 from iosim.gpu.run.interpreter import HostArray, interpret
 from iosim.gpu.run.job import Job
-from iosim.problem import Attention, AttentionBackward, word_bytes
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 NAMES = tuple(ALGORITHMS)

@@ -11,12 +11,12 @@ import walking
 from strategies import plain_algorithms
 
 import iosim
+from iosim.core.program.ops import OPS
+from iosim.core.tiling.gpu import gpu_tiles
+from iosim.core.units import bytes_of
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.kernels import EmitError, Lockstep, emit
 from iosim.gpu.run.job import Job
-from iosim.program.ops import OPS
-from iosim.tiling.gpu import gpu_tiles
-from iosim.units import bytes_of
 
 GOLDEN = [
     ("copy", iosim.Copy(1000), {"B": 256}, None),

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import iosim
+from iosim.core.program.ops import OPS
 from iosim.gpu.emitter.kernels import emit
 from iosim.gpu.errors import EmitError
 from iosim.gpu.run.interpreter import interpret
-from iosim.program.ops import OPS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 

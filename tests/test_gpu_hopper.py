@@ -16,14 +16,14 @@ import pytest
 from gluon_machine import bound, ran, relative_error
 
 import iosim
-from iosim.algorithms._passes import finish, heads, statistics
+from iosim.core.algorithms._passes import finish, heads, statistics
+from iosim.core.program.ops import OPS
 from iosim.gpu import emit, interpret
 from iosim.gpu.emitter import hopper
 from iosim.gpu.emitter.bulk import bulk_bytes
 from iosim.gpu.emitter.steps import Factor, Rotation, TileProduct, ValueStep, rotation
 from iosim.gpu.errors import EmitError
 from iosim.gpu.run.job import Job
-from iosim.program.ops import OPS
 
 CASES = [
     (iosim.Attention(N=256, d=16, heads=2), {"B_r": 128, "B_c": 32}),
@@ -261,7 +261,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.experimental.gluon._runtime import GluonASTSource
 from iosim.gpu.run.job import Job
-from iosim.program.ops import OPS
+from iosim.core.program.ops import OPS
 from iosim.gpu.run.launch import load_kernels
 from triton.experimental.gluon.language import NVMMASharedLayout
 

@@ -10,10 +10,10 @@ import pytest
 from strategies import plain_algorithms
 
 import iosim
+from iosim.core.program.ops import OPS
+from iosim.core.tiling.gpu import gpu_tiles
 from iosim.gpu.emitter.kernels import Lockstep, emit
 from iosim.gpu.run.interpreter import InterpreterError, from_bf16, interpret, to_bf16
-from iosim.program.ops import OPS
-from iosim.tiling.gpu import gpu_tiles
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 

@@ -12,8 +12,7 @@ import pytest
 from layers_record import SAID, write_record
 from test_cli import ok
 
-from iosim.errors import InputError
-from iosim.fusion import partition
+from iosim.base.errors import InputError
 from iosim.gpu.errors import GpuError
 from iosim.gpu.layers import cases, launch_counters
 from iosim.gpu.layers import groups as g
@@ -21,7 +20,8 @@ from iosim.gpu.layers.cases import CASES, QUICK, VARIANTS, LayerCase
 from iosim.gpu.layers.trace import GRADIENT_SUM, Launch, launches, typical
 from iosim.gpu.reports import gpu_report
 from iosim.gpu.run import profiler
-from iosim.output.table import read_csv
+from iosim.models.fusion import partition
+from iosim.report.table import read_csv
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -221,7 +221,7 @@ def test_groups_of_a_compiler_become_operators_of_the_graph():
 
     from test_layers import BERT
 
-    from iosim.layers.architectures import layer
+    from iosim.models.layers.architectures import layer
 
     config = replace(BERT, hidden=64, head_size=32, feed_forward=96, positions=64)
     graph = layer(config, "training", batch=3, N=32)
@@ -257,7 +257,7 @@ def test_sums_of_gradients_are_in_no_call_of_a_library():
 
     from test_layers import LLAMA
 
-    from iosim.layers.architectures import layer
+    from iosim.models.layers.architectures import layer
 
     config = replace(LLAMA, hidden=64, head_size=16, feed_forward=96, positions=64)
     graph = layer(config, "training", batch=3, N=32)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from iosim.base.errors import InputError
 from iosim.devices import SCHEDULES, count_links, schedule
 from iosim.devices.ops import OPS
 from iosim.devices.program import Compute
-from iosim.errors import InputError
 from iosim.gpu.errors import GpuError
 from iosim.gpu.links.cases import CALLS, LinkCase, calls, schedules
 from iosim.gpu.links.execute import TORCH_OPS, _visible_runs

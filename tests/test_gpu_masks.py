@@ -11,11 +11,11 @@ import pytest
 import walking
 
 import iosim
+from iosim.core.program.ops import OPS
+from iosim.core.units import bytes_of
 from iosim.gpu import EmitError, emit, interpret, l2
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.unmasked import UNKNOWN
-from iosim.program.ops import OPS
-from iosim.units import bytes_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 

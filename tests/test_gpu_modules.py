@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_layers import BERT, GPT2, LLAMA, draw_inputs
 
-from iosim.layers.architectures import check_request, layer
+from iosim.models.layers.architectures import check_request, layer
 
 torch = pytest.importorskip("torch")
 from iosim.gpu.layers import modules  # noqa: E402

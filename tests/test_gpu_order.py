@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import iosim
+from iosim.core.problem import BlockSparse
 from iosim.gpu import emit, interpret
-from iosim.problem import BlockSparse
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 

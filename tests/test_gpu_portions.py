@@ -7,7 +7,7 @@ import pytest
 from gluon_machine import ran, run_instance
 
 import iosim
-from iosim.algorithms._passes import finish, heads, statistics
+from iosim.core.algorithms._passes import finish, heads, statistics
 
 
 def masks_by_hand(problem, tiles):

@@ -14,9 +14,12 @@ from replays import replayed
 from test_cli import ok
 
 import iosim
+from iosim.base import provenance
 from iosim.cli import gpu
 from iosim.cli.commands import COMMANDS
 from iosim.cli.registry import program
+from iosim.core.problem import BaseProblem
+from iosim.core.units import bytes_of
 from iosim.gpu.emitter import layout
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.counters import Moved, anonymous, moved_at, read_report
@@ -24,10 +27,7 @@ from iosim.gpu.records.record import read_record
 from iosim.gpu.reports import REPORTS, gpu_report, replay, runner, validate
 from iosim.gpu.reports.dram import LOCKSTEP_TOLERANCE
 from iosim.gpu.run import profiler, requirements
-from iosim.output import provenance
-from iosim.output.table import write_csv
-from iosim.problem import BaseProblem
-from iosim.units import bytes_of
+from iosim.report.table import write_csv
 
 ROOT = Path(__file__).parent.parent
 GPUS = ROOT / "experiments" / "data" / "gpu"

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import iosim
-from iosim.counting.numbers import count, peak
-from iosim.errors import CapacityError
+from iosim.base.errors import CapacityError
+from iosim.core.counting.numbers import count, peak
+from iosim.core.problem import Attention, AttentionBackward
+from iosim.core.program.ir import Alloc
+from iosim.core.tiling.gpu import REGISTERS, gpu_tiles
 from iosim.gpu.records.record import read_measured
-from iosim.problem import Attention, AttentionBackward
-from iosim.program.ir import Alloc
-from iosim.tiling.gpu import REGISTERS, gpu_tiles
 
 GPUS = Path(__file__).parent.parent / "experiments" / "data" / "gpu"
 

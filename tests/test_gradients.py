@@ -18,10 +18,10 @@ from strategies import attention_options
 from test_attention_options import CASES as MASKED
 
 import iosim
-from iosim.algorithms import _shape
-from iosim.counting import symbols
-from iosim.problem import AttentionBackward
-from iosim.trace import tally
+from iosim.core.algorithms import _shape
+from iosim.core.counting import symbols
+from iosim.core.problem import AttentionBackward
+from iosim.core.trace import tally
 
 pytestmark = pytest.mark.numbers
 
@@ -163,7 +163,7 @@ def test_only_the_oracle_sees_words_for_nothing(
     part, wrong = WASTE[what]
     changed = wrong(getattr(_shape, part))
     for module in list(sys.modules.values()):
-        if module.__name__.startswith("iosim.algorithms") and hasattr(module, part):
+        if module.__name__.startswith("iosim.core.algorithms") and hasattr(module, part):
             monkeypatch.setattr(module, part, changed)
     tiles = {p.name: 2 for p in algorithm.program_for(problem).params}
     moved, _ = folds(algorithm, problem, tiles)

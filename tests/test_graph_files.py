@@ -16,10 +16,10 @@ import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iosim.errors import InputError
-from iosim.layers.files import MOST_BYTES, load, parsed, read, to_json
-from iosim.layers.graph import Graph
-from iosim.operators import OPERATORS, operand, operator
+from iosim.base.errors import InputError
+from iosim.models.layers.files import MOST_BYTES, load, parsed, read, to_json
+from iosim.models.layers.graph import Graph
+from iosim.models.operators import OPERATORS, operand, operator
 
 ROOT = Path(__file__).parent.parent
 
@@ -392,7 +392,7 @@ def test_the_example_of_the_page_is_the_file_that_it_names(tmp_path: Path) -> No
 
 def test_the_page_names_every_key() -> None:
     page = (ROOT / "docs/graphs.md").read_text(encoding="utf-8")
-    from iosim.layers import files
+    from iosim.models.layers import files
 
     for key in {*files._TOP, *files._TENSOR, *files._OPERATOR, *files._READ}:
         assert re.search(rf"[`\[]{key}[`\]]|{key} =", page), key

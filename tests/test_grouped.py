@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from oracle import Memory, blocks
 
 import iosim
-from iosim.counting import symbols
-from iosim.errors import CapacityError, InputError
+from iosim.base.errors import CapacityError, InputError
+from iosim.core.counting import symbols
+from iosim.core.problem import Attention
+from iosim.core.tiling.gpu import gpu_tiles
+from iosim.core.trace import tally
 from iosim.gpu import emit, interpret, l2
 from iosim.gpu.reports import _cases, validate
 from iosim.gpu.run.job import Job
-from iosim.problem import Attention
-from iosim.tiling.gpu import gpu_tiles
-from iosim.trace import tally
 
 # -- by hand ----------------------------------------------------------------------------------
 

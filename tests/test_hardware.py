@@ -11,10 +11,10 @@ import click
 import pytest
 from test_cli import iosim_, ok
 
+from iosim.base.errors import InputError
 from iosim.cli import options as opt
-from iosim.errors import InputError
-from iosim.hardware import MACHINES, NO_SOURCE, Hardware, described, machine, of_driver
-from iosim.operators import operand, operator
+from iosim.models.hardware import MACHINES, NO_SOURCE, Hardware, described, machine, of_driver
+from iosim.models.operators import operand, operator
 
 ROOT = Path(__file__).parent.parent
 EVERY = [pytest.param(m, id=m.name) for m in MACHINES.values()]

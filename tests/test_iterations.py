@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from strategies import attention_programs, bound_programs, plain_algorithms, random_schedules
 
 import iosim
-from iosim.errors import IosimError
-from iosim.problem import MatMul
-from iosim.program.index import Affine, Dim, Span, Tile, dims
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, nodes
-from iosim.program.iterations import may_merge
-from iosim.program.ops import OPS
+from iosim.base.errors import IosimError
+from iosim.core.problem import MatMul
+from iosim.core.program.index import Affine, Dim, Span, Tile, dims
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, nodes
+from iosim.core.program.iterations import may_merge
+from iosim.core.program.ops import OPS
 
 LANES = (1, 40, 2**18)
 
@@ -57,7 +57,7 @@ def test_schedules_run_as_the_plain_interpreter_runs_them(case: Any, less: int) 
     instance = iosim.bind(program, problem.sizes, tiles)
     M = max(1, iosim.peak(instance) - less)
     want = check_alike(program, problem.sizes, tiles, M, problem.random(seed=less))
-    assert (want[0] is iosim.errors.CapacityError) == (iosim.peak(instance) > M)
+    assert (want[0] is iosim.base.errors.CapacityError) == (iosim.peak(instance) > M)
 
 
 @settings(max_examples=150, deadline=None)

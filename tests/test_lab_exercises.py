@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iosim
-from iosim.errors import InputError
+from iosim.base.errors import InputError
 from iosim.lab.data import DATA
 from iosim.lab.exercises import exercises
 from iosim.lab.exercises.expression import evaluate, names_in
@@ -58,7 +58,7 @@ def test_numbers_are_those_of_commands() -> None:
     trace = "abcd" * 3
     fewest = least_misses(trace, 3)
     assert numbers("hardware") == [12, fewest, Fraction(12, fewest)]
-    h100 = iosim.hardware.MACHINES["h100"]
+    h100 = iosim.models.hardware.MACHINES["h100"]
     (ridge,) = numbers("wall")
     assert math.isclose(ridge, h100.ridge_for("fp16"))
 

@@ -17,7 +17,7 @@ from test_cli import iosim_, ok
 from test_targets import bad_targets
 
 from iosim import Attention, algorithm, bind, optimal_tiles, watch
-from iosim.errors import InputError
+from iosim.base.errors import InputError
 from iosim.lab import page as pages
 from iosim.lab import widget
 from iosim.lab.data import DATA

@@ -13,7 +13,7 @@ from test_pebbling_oracle import as_dag, random_graph
 import proofs.hong_kung as hong_kung
 from experiments.pebbling_games import GRAPHS, optima, parts
 from experiments.pebbling_table import GAMES
-from iosim.errors import InputError
+from iosim.base.errors import InputError
 from iosim.lab.data import pebbles
 from iosim.pebbling import (
     Dag,

@@ -13,9 +13,9 @@ import pytest
 
 import iosim
 from iosim.bounds import BOUNDS, bounds_for
-from iosim.checks.tightness import best_schedule
+from iosim.core.problem import Attention
 from iosim.lab.data import slope, tiles
-from iosim.problem import Attention
+from iosim.report.tightness import best_schedule
 
 IMG = Path(__file__).parent.parent / "docs" / "img"
 E04 = Path(__file__).parent.parent / "experiments" / "data" / "e04_blocks"

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from test_cli import ok
 
-from iosim.fusion import Illegal, kernel
-from iosim.hardware import MACHINES
 from iosim.lab.data import fusing, wall
-from iosim.layers.architectures import layer
-from iosim.layers.graph import Graph
-from iosim.operators import operand, operator
-from iosim.roofline.roof import Roof
-from iosim.roofline.work import BOUNDARIES, L2_DRAM, work_of, works
+from iosim.models.fusion import Illegal, kernel
+from iosim.models.hardware import MACHINES
+from iosim.models.layers.architectures import layer
+from iosim.models.layers.graph import Graph
+from iosim.models.operators import operand, operator
+from iosim.models.roofline.roof import Roof
+from iosim.models.roofline.work import BOUNDARIES, L2_DRAM, work_of, works
 
 pytestmark = pytest.mark.numbers
 

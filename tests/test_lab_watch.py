@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iosim
-from iosim.algorithms import ALGORITHMS, algorithm
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.core.algorithms import ALGORITHMS, algorithm
+from iosim.core.problem import Attention, Problem
+from iosim.core.problem.paged import PagedAttention
 from iosim.lab.data.traced import traced_sizes
 from iosim.lab.data.watch import FIELDS, KINDS, _fills, data, data_of
 from iosim.lab.programs import algorithm_data
-from iosim.problem import Attention, Problem
-from iosim.problem.paged import PagedAttention
 
 SIGNS = {
     "+": operator.add,

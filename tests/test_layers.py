@@ -29,20 +29,20 @@ from layer_runs import (
     masks,
 )
 
-from iosim.algorithms import algorithm
-from iosim.errors import InputError
-from iosim.layers.architectures import ARCHITECTURES, check_request, layer
-from iosim.layers.blocks import PHASES
-from iosim.layers.files import parsed
-from iosim.layers.graph import Graph
-from iosim.layers.models import CONFIGS, FAMILIES, Config, config
-from iosim.layers.routing import Routing
-from iosim.layers.traffic import moved
-from iosim.layers.workload import step, workload
-from iosim.layers.writing import to_json
-from iosim.operators import operand, operator
-from iosim.problem import MODELS, AttentionBackward
-from iosim.tiling import optimal_tiles
+from iosim.base.errors import InputError
+from iosim.core.algorithms import algorithm
+from iosim.core.problem import MODELS, AttentionBackward
+from iosim.core.tiling import optimal_tiles
+from iosim.models.layers.architectures import ARCHITECTURES, check_request, layer
+from iosim.models.layers.blocks import PHASES
+from iosim.models.layers.files import parsed
+from iosim.models.layers.graph import Graph
+from iosim.models.layers.models import CONFIGS, FAMILIES, Config, config
+from iosim.models.layers.routing import Routing
+from iosim.models.layers.traffic import moved
+from iosim.models.layers.workload import step, workload
+from iosim.models.layers.writing import to_json
+from iosim.models.operators import operand, operator
 
 each = pytest.mark.parametrize("config", SMALL, ids=lambda c: c.family)
 decoder = pytest.mark.parametrize("config", DECODERS, ids=lambda c: c.family)

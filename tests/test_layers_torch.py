@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from layer_runs import BERT, DECODERS, GPT2, SMALL, WAYS, Arrays, Model, angles, draw_inputs, masks
 
-from iosim.layers.architectures import layer
-from iosim.layers.models import Config
-from iosim.layers.workload import workload
+from iosim.models.layers.architectures import layer
+from iosim.models.layers.models import Config
+from iosim.models.layers.workload import workload
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import iosim
-from iosim.counting.numbers import count
+from iosim.core.counting.numbers import count
+from iosim.core.problem import Attention, AttentionBackward
+from iosim.core.trace import tally
 from iosim.gpu import libraries
 from iosim.gpu.libraries import StandardStep, first_step, once_bytes, standard_bytes
-from iosim.problem import Attention, AttentionBackward
-from iosim.trace import tally
 
 OPTIONS = list(itertools.product((False, True), repeat=3))
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from test_cli import iosim_, ok
 
 import iosim
-from iosim import engines, units
-from iosim.checks import inputs
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.core import engines, units
+from iosim.report import inputs
 
 
 @contextlib.contextmanager
@@ -274,8 +274,8 @@ def test_headers_that_say_something_wrong(tmp_path: Path) -> None:
 
 
 def test_tightness_over_a_list_reports_its_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    from iosim.checks import tightness
-    from iosim.checks.tightness import sweep
+    from iosim.report import tightness
+    from iosim.report.tightness import sweep
 
     seen: list[tuple[int, int]] = []
     whole = sweep(64, [8, 4], [2, 99], tick=lambda done, of: seen.append((done, of)))

@@ -10,10 +10,10 @@ from hypothesis import given
 from strategies import bound_programs
 
 import iosim
-from iosim.errors import CapacityError, InputError, LeakError, ProgramError, ResidencyError
-from iosim.problem import Copy
-from iosim.program.index import Affine, Span, Tile
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Ref, Store, Tensor
+from iosim.base.errors import CapacityError, InputError, LeakError, ProgramError, ResidencyError
+from iosim.core.problem import Copy
+from iosim.core.program.index import Affine, Span, Tile
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Ref, Store, Tensor
 
 WHOLE = Span("n", Affine(), Affine.of("n"))
 TENSORS = (Tensor("X", ("n",)), Tensor("Y", ("n",)))

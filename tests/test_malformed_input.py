@@ -85,13 +85,13 @@ def test_every_option_takes_any_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if words == ("verify",):  # it is the input that is looked at
-        monkeypatch.setattr("iosim.checks.verify.verify", _stop)
+        monkeypatch.setattr("iosim.report.verify.verify", _stop)
     if words == ("tightness",):
-        monkeypatch.setattr("iosim.checks.tightness.sweep", _stop)
+        monkeypatch.setattr("iosim.report.tightness.sweep", _stop)
     if words == ("lab",):  # its data takes seconds, and no option changes how it is made
         monkeypatch.setattr("iosim.lab.page.payload", lambda **_: envelope({}))
     monkeypatch.setattr(Figure, "savefig", drawn_once())
-    monkeypatch.setattr("iosim.checks.slope.exact_lower_bounds", BOUNDS)  # of the same few M
+    monkeypatch.setattr("iosim.report.slope.exact_lower_bounds", BOUNDS)  # of the same few M
     if nasty.name == "dask":
         monkeypatch.setattr("iosim.sweep.dask", _stop)
     for text in NASTY:
@@ -127,6 +127,6 @@ def drawn_once() -> Callable[..., None]:
 
 
 def _stop(*_: Any, **__: Any) -> None:
-    from iosim.errors import InputError
+    from iosim.base.errors import InputError
 
     raise InputError("stopped here")

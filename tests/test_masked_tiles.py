@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iosim
-from iosim.counting.arrays import OnArrays
-from iosim.counting.closed import close, highest
-from iosim.counting.integers import OnInts
-from iosim.counting.poly import Part, Poly, Sum
-from iosim.counting.signs import falls_with
-from iosim.errors import InputError
-from iosim.program.index import Affine, Span, Tile
-from iosim.tiling.candidates import EveryValue
-from iosim.tiling.plan import plans
-from iosim.tiling.search import Search
+from iosim.base.errors import InputError
+from iosim.core.counting.arrays import OnArrays
+from iosim.core.counting.closed import close, highest
+from iosim.core.counting.integers import OnInts
+from iosim.core.counting.poly import Part, Poly, Sum
+from iosim.core.counting.signs import falls_with
+from iosim.core.program.index import Affine, Span, Tile
+from iosim.core.tiling.candidates import EveryValue
+from iosim.core.tiling.plan import plans
+from iosim.core.tiling.search import Search
 
 pytestmark = pytest.mark.numbers
 
@@ -439,7 +439,7 @@ def test_many_points_are_searched_alike(name: str) -> None:
         rng = np.random.default_rng(1)
         lengths, M = rng.integers(20, 3000, 40), rng.integers(60, 9000, 40)
         given = problem(5, options).sizes | {"N": lengths}
-        tiles, fits = iosim.tiling.optimal_tiles_many(traced, given, M)
+        tiles, fits = iosim.core.tiling.optimal_tiles_many(traced, given, M)
         for at in range(0, 40, 5):
             here = problem(int(lengths[at]), options)
             assert fits[at]

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from iosim.bounds.unified import boxes, caps, pv_products
-from iosim.checks.proof import load_theorem, run_step, steps
+from iosim.report.proof import load_theorem, run_step, steps
 
 pytestmark = pytest.mark.numbers
 

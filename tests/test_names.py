@@ -9,10 +9,11 @@ import pytest
 from test_cli import iosim_, ok
 from test_numbers import commands
 
-from iosim import algorithm, algorithms
+from iosim import algorithm
 from iosim.cli import options as opt
 from iosim.cli.commands import COMMANDS
 from iosim.cli.registry import program
+from iosim.core import algorithms
 from iosim.devices import schedules
 from iosim.sweep import Sweep
 

@@ -21,15 +21,15 @@ from matplotlib.mathtext import MathTextParser
 
 import iosim
 from iosim import Attention, Counts, Machine, Tiling, algorithm, bind, count, simulate
+from iosim.base import html
+from iosim.base.display import Displayed, Tabled
+from iosim.base.errors import InputError, IosimError, ProgramError
+from iosim.base.rows import Table
 from iosim.bounds import BoundRow
-from iosim.checks import tightness as best
-from iosim.checks import verify
-from iosim.counting import symbols
-from iosim.display import Displayed, Tabled
-from iosim.errors import InputError, IosimError, ProgramError
-from iosim.output import figures, html, views
-from iosim.output.rows import Table
+from iosim.core.counting import symbols
 from iosim.pebbling import Dag, Move, matmul, optimum
+from iosim.report import figures, verify, views
+from iosim.report import tightness as best
 
 PROBLEM = Attention(N=10, d=2)
 FLASH2 = algorithm("flash2")
@@ -389,7 +389,7 @@ def test_sweeps_show_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_the_core_stays_light() -> None:
     code = (
         "import iosim, sys; p = iosim.algorithm('flash2').program; repr(p)\n"
-        "heavy = {'sympy', 'matplotlib', 'pyarrow', 'pandas', 'iosim.output.views'}\n"
+        "heavy = {'sympy', 'matplotlib', 'pyarrow', 'pandas', 'iosim.report.views'}\n"
         "print(sorted(heavy & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,9 +11,10 @@ import click
 import pytest
 from test_cli import iosim_
 
-from iosim import InputError, units
+from iosim import InputError
 from iosim.cli.commands import COMMANDS
 from iosim.cli.registry import program
+from iosim.core import units
 from iosim.sweep import Sweep
 
 # What numbers, and lists of them, are called in a command's help.

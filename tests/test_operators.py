@@ -11,11 +11,11 @@ import pytest
 from operators_by_hand import CASES as SHAPED
 from operators_by_hand import Case, S
 
-from iosim.errors import InputError
-from iosim.layers.backward import backward
-from iosim.layers.graph import Graph
-from iosim.operators import OPERATORS, Operand, operand, operator
-from iosim.operators.flop import flop
+from iosim.base.errors import InputError
+from iosim.models.layers.backward import backward
+from iosim.models.layers.graph import Graph
+from iosim.models.operators import OPERATORS, Operand, operand, operator
+from iosim.models.operators.flop import flop
 
 CASES = [*SHAPED, *plain_by_hand.CASES]
 STRICT = [case for case in CASES if case.kind not in plain_by_hand.LOOSE]

@@ -17,6 +17,7 @@ from planted import noticed, set_wrong
 from test_cli import iosim_, ok
 
 import iosim
+from iosim.base.errors import CapacityError, InputError
 from iosim.bounds import (
     BOUNDS,
     CLASSES,
@@ -37,12 +38,11 @@ from iosim.bounds.unified import (
 )
 from iosim.bounds.unified.caps import bowed, largest_m2, recompute_cap
 from iosim.bounds.unified.multipliers import recompute
-from iosim.checks import tightness
-from iosim.checks.proof import load_theorem, run, run_step, statement, steps
-from iosim.counting.numbers import count_many
-from iosim.errors import CapacityError, InputError
-from iosim.problem import Attention
-from iosim.tiling import optimal_tiles_many
+from iosim.core.counting.numbers import count_many
+from iosim.core.problem import Attention
+from iosim.core.tiling import optimal_tiles_many
+from iosim.report import tightness
+from iosim.report.proof import load_theorem, run, run_step, statement, steps
 
 pytestmark = pytest.mark.numbers
 

@@ -15,11 +15,11 @@ import pytest
 from test_cli import entries, iosim_, ok, save
 
 import iosim
-from iosim.errors import InputError
-from iosim.problem import MODELS, PROBLEMS, Attention, Family, every_option
+from iosim.base.errors import InputError
+from iosim.core.problem import MODELS, PROBLEMS, Attention, Family, every_option
+from iosim.core.units import parse_option, parse_range, typed_option
 from iosim.sweep import Sweep, query
 from iosim.sweep.work import compute
-from iosim.units import parse_option, parse_range, typed_option
 
 SIZES = ("--N", "60", "--d", "8", "--M", "700")
 # What is typed, and the problem that it says.

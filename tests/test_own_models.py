@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from test_cli import iosim_, ok
 
-from iosim.errors import InputError
-from iosim.layers.models import CONFIGS, Config, config
-from iosim.problem import MODELS
+from iosim.base.errors import InputError
+from iosim.core.problem import MODELS
+from iosim.models.layers.models import CONFIGS, Config, config
 
 TINY = {
     "family": "llama",

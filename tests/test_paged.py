@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from oracle import Memory, blocks
 
 import iosim
-from iosim import problem as problem_module
+from iosim.base.errors import InputError, ProgramError
 from iosim.bounds import bound
-from iosim.counting import symbols
-from iosim.errors import InputError, ProgramError
+from iosim.core import problem as problem_module
+from iosim.core.counting import symbols
+from iosim.core.problem import BaseProblem, PagedAttention, Tensor
+from iosim.core.program.walk import UNKNOWN, walk
+from iosim.core.trace import tally
+from iosim.core.units import bytes_of
 from iosim.gpu.emitter.kernels import emit
 from iosim.gpu.run.interpreter import interpret
 from iosim.gpu.run.memory import dtype_of
-from iosim.problem import BaseProblem, PagedAttention, Tensor
-from iosim.program.walk import UNKNOWN, walk
-from iosim.trace import tally
-from iosim.units import bytes_of
 
 PAGED = iosim.algorithm("paged")
 FORMULAS = {

@@ -16,11 +16,11 @@ from experiments import _pages, paper
 from experiments import _paper_checks as checks
 from experiments._latex import tex
 from experiments._paper_parts import Made, Part
+from iosim.base.errors import IosimError
 from iosim.bounds import best_lower_bound, bound
 from iosim.bounds.unified import EXACT_FROM, lower_bound
-from iosim.checks.proof import load_theorem, run, steps, theorems
-from iosim.errors import IosimError
-from iosim.problem import Attention, AttentionBackward
+from iosim.core.problem import Attention, AttentionBackward
+from iosim.report.proof import load_theorem, run, steps, theorems
 
 pytest.importorskip("z3")
 

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 import iosim
+from iosim.base.errors import ProgramError
 from iosim.cache import Cache, replay, touches
-from iosim.errors import ProgramError
+from iosim.core.problem import AttentionBackward
+from iosim.core.program.check import check
+from iosim.core.program.index import Span, Tile
+from iosim.core.program.ir import Loop
+from iosim.core.tiling.gpu import gpu_tiles
+from iosim.core.trace import tally
 from iosim.gpu.emitter.kernels import emit
 from iosim.gpu.errors import EmitError
 from iosim.gpu.run.interpreter import interpret
-from iosim.problem import AttentionBackward
-from iosim.program.check import check
-from iosim.program.index import Span, Tile
-from iosim.program.ir import Loop
-from iosim.tiling.gpu import gpu_tiles
-from iosim.trace import tally
 
 
 def in_parts(b):

@@ -18,8 +18,9 @@ from test_cli import Done, iosim_
 
 from experiments.pebbling_table import GAMES, START, STOP, graph, lower_bound, markdown, named
 from iosim import pebbling
+from iosim.base.errors import CapacityError, InputError, ResidencyError
 from iosim.bounds import exact_lower_bounds
-from iosim.errors import CapacityError, InputError, ResidencyError
+from iosim.core.problem import PROBLEMS, Attention, AttentionBackward, Problem
 from iosim.pebbling import (
     Dag,
     Game,
@@ -40,7 +41,6 @@ from iosim.pebbling import (
 )
 from iosim.pebbling.rules import compile_rules
 from iosim.pebbling.symmetry import automorphisms
-from iosim.problem import PROBLEMS, Attention, AttentionBackward, Problem
 
 pytestmark = pytest.mark.usefixtures("brief_annealing")
 DATA = Path(__file__).parent.parent / "experiments" / "data" / "pebbling"

@@ -7,7 +7,7 @@ import random
 import pytest
 from test_pebbling_oracle import as_dag, oracle, partial_oracle, random_graph
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
 from iosim.pebbling import Dag, attention, butterfly, chain, matmul, replay, tree
 from iosim.pebbling import annealing as module
 from iosim.pebbling.annealing import Annealing, annealed

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from test_pebbling_oracle import as_dag, oracle, partial_oracle, random_graph
 
-from iosim.errors import InputError, ProgramError
+from iosim.base.errors import InputError, ProgramError
 from iosim.pebbling import Dag, butterfly, chain, matmul, optimum, pyramid, tree
 from iosim.pebbling.bounds import root_bound, root_bounds
 from iosim.pebbling.bounds.checking import proved

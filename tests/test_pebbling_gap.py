@@ -13,10 +13,10 @@ import pytest
 
 from experiments import pebbling_gap
 from experiments._pebbling_tables import write_table
+from iosim.base.errors import InputError
 from iosim.bounds import bound
-from iosim.errors import InputError
-from iosim.output.table import read_csv
-from iosim.problem import Attention
+from iosim.core.problem import Attention
+from iosim.report.table import read_csv
 
 pytestmark = pytest.mark.numbers
 

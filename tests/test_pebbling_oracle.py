@@ -16,7 +16,7 @@ import masked_oracle
 import networkx as nx
 import pytest
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
 from iosim.pebbling import Dag, attention, attention_backward, optimum, replay
 
 pytestmark = [pytest.mark.numbers, pytest.mark.usefixtures("brief_annealing")]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from test_cli import iosim_
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
 from iosim.pebbling import READERS, Dag, Move, from_edges, from_file, from_networkx, readers, replay
 
 # c = f(a, b) and d = g(c), where a is 3 words, b 1, c 2.

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from test_pebbling_oracle import Graph, as_dag, oracle, partial_oracle, random_graph
 
-from iosim.cache.compiled import available
-from iosim.errors import InputError
+from iosim.base.compiled import available
+from iosim.base.errors import InputError
 from iosim.pebbling import Dag, butterfly, chain, matmul, optimum, pyramid, replay, tree
 from iosim.pebbling.chains import choose
 from iosim.pebbling.game import Game

@@ -21,7 +21,7 @@ import pytest
 
 from experiments import _pebbling_rows as rows_of
 from experiments import pebbling_suite as suite
-from iosim.errors import InputError
+from iosim.base.errors import InputError
 from iosim.pebbling import Dag, Move, butterfly, grid, optimum, replay, tree
 from iosim.pebbling.bounds import BOUNDS, root_bounds
 from iosim.pebbling.bounds.checking import proved

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from iosim.errors import CapacityError, InputError, IosimError, ResidencyError
+from iosim.base.errors import CapacityError, InputError, IosimError, ResidencyError
 from iosim.pebbling import Dag, Game, IllegalMove, Move, Unfinished, chain, optimum, replay, tree
 
 SUM = {"a": (), "b": (), "c": ("a", "b"), "d": ("c",)}

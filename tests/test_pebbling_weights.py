@@ -16,7 +16,7 @@ import pytest
 from test_pebbling_oracle import as_dag, check, oracle, partial_oracle, random_graph
 from test_pebbling_search import FAST, swept
 
-from iosim.errors import CapacityError, InputError, ProgramError, ResidencyError
+from iosim.base.errors import CapacityError, InputError, ProgramError, ResidencyError
 from iosim.pebbling import Dag, Game, Move, annealed, optimum, replay
 from iosim.pebbling.bounds import root_bounds
 from iosim.pebbling.bounds.checking import proved

@@ -10,11 +10,11 @@ from click.testing import CliRunner
 
 import iosim
 import iosim.bounds
+from iosim.base.errors import InputError
 from iosim.cli.commands import COMMANDS
 from iosim.cli.registry import program
-from iosim.errors import InputError
-from iosim.output import figures, plot
-from iosim.output.table import read_csv
+from iosim.report import figures, plot
+from iosim.report.table import read_csv
 
 ROOT = Path(__file__).parent.parent
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import iosim
-from iosim.errors import InputError, IosimError
-from iosim.problem import (
+from iosim.base.errors import InputError, IosimError
+from iosim.core.problem import (
     BaseProblem,
     BlockSparse,
     Copy,

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
+from iosim.base.errors import InputError, IosimError
 from iosim.cli.commands import COMMANDS
 from iosim.cli.registry import run as run_cli
-from iosim.errors import InputError, IosimError
 from iosim.gpu.errors import GpuError
 from iosim.gpu.profiling import running
 from iosim.gpu.profiling.kernels import (
@@ -36,7 +36,7 @@ from iosim.gpu.profiling.saving import save
 from iosim.gpu.profiling.show import details, sentences, to_dict
 from iosim.gpu.profiling.verdict import BUSY, HINTS, UNITS, judge
 from iosim.gpu.run import requirements
-from iosim.hardware import machine
+from iosim.models.hardware import machine
 
 RECORD = Path(__file__).parent.parent / "experiments" / "data" / "gpu" / "profile" / "h200"
 LAYOUTS = RECORD.parent / "layouts"

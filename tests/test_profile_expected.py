@@ -10,7 +10,9 @@ import pytest
 from test_cli import iosim_, ok
 
 import iosim
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.core.problem import Attention, AttentionBackward, MatMul
+from iosim.core.program.walk import walk
 from iosim.gpu.profiling.bulk import box_bytes, whole_bytes
 from iosim.gpu.profiling.expected import expect, from_grid
 from iosim.gpu.profiling.kernels import SM_L2, kernels
@@ -18,8 +20,6 @@ from iosim.gpu.profiling.known_kernels import KNOWN, assume_kernel, find_kernel
 from iosim.gpu.profiling.launch import KernelLaunch
 from iosim.gpu.profiling.reading import read
 from iosim.gpu.run.job import Job
-from iosim.problem import Attention, AttentionBackward, MatMul
-from iosim.program.walk import walk
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "experiments" / "data" / "gpu" / "profile" / "h200"

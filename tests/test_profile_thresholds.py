@@ -13,7 +13,7 @@ from iosim.gpu.profiling.kernels import L2_DRAM, SHARED, ProfiledKernel, kernels
 from iosim.gpu.profiling.launch import KernelLaunch
 from iosim.gpu.profiling.metrics import QUANTITIES
 from iosim.gpu.profiling.verdict import HINTS, UNITS, judge
-from iosim.hardware import machine
+from iosim.models.hardware import machine
 
 
 def kernel(**values: float) -> ProfiledKernel:

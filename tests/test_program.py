@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from strategies import plain_algorithms
 
 import iosim
+from iosim.base.errors import InputError, ProgramError
 from iosim.bounds import best_lower_bound, bounds_for
-from iosim.counting.closed import close
+from iosim.core.counting.closed import close
+from iosim.core.problem import Attention, AttentionBackward, Copy
+from iosim.core.program.build import Builder
+from iosim.core.program.handles import SymbolicValue
+from iosim.core.program.index import Affine, Edge, Span, Tile
+from iosim.core.program.ir import Free, Load, Loop, Op, Param, Program, Ref, Store, Tensor, nodes
 from iosim.devices import all_schedules
 from iosim.devices import program as devices
-from iosim.errors import InputError, ProgramError
-from iosim.problem import Attention, AttentionBackward, Copy
-from iosim.program.build import Builder
-from iosim.program.handles import SymbolicValue
-from iosim.program.index import Affine, Edge, Span, Tile
-from iosim.program.ir import Free, Load, Loop, Op, Param, Program, Ref, Store, Tensor, nodes
 
 
 def trace(schedule: Callable[[Any], None], problem: Any = Attention) -> Program:

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-import iosim.checks.proof as proof
-from iosim.checks.proof import load_theorem, run, run_step, statement, step, steps, theorems
-from iosim.errors import InputError, IosimError, install
+import iosim.report.proof as proof
+from iosim.base.errors import InputError, IosimError, install
+from iosim.report.proof import load_theorem, run, run_step, statement, step, steps, theorems
 
 pytest.importorskip("z3")
 
@@ -239,7 +239,7 @@ def test_identities_must_hold() -> None:
 
 
 def test_require_survives_python_O() -> None:
-    code = "from iosim.checks.proof import require\nrequire(False, 'kept')"
+    code = "from iosim.report.proof import require\nrequire(False, 'kept')"
     done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert "AssertionError: kept" in done.stderr
@@ -263,7 +263,7 @@ def test_a_theorem_without_steps_is_malformed() -> None:
 
 def test_iosim_imports_no_proofs() -> None:
     code = (
-        "import sys, iosim, iosim.checks.proof, iosim.bounds;"
+        "import sys, iosim, iosim.report.proof, iosim.bounds;"
         "sys.exit(any(m.startswith(('proofs', 'iosim_proofs', 'z3')) for m in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -306,7 +306,7 @@ def test_the_catalogue_states_what_is_proved() -> None:
 
 
 THEOREM = """
-from iosim.checks.proof import step
+from iosim.report.proof import step
 import os, time
 
 @step("slow", how="exhaustive", says="waits")
@@ -359,11 +359,11 @@ def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     if not children.exists():
         pytest.skip("only Linux lists a process's children")
     code = (
-        "import sys; from pathlib import Path; from iosim.checks import proof\n"
+        "import sys; from pathlib import Path; from iosim.report import proof\n"
         f"proof.FOLDER = Path({str(tmp_path)!r})\n"
         "next(proof.run_all(['long'], 2))\n"
     )
-    says = "from iosim.checks.proof import step\nimport time\n" + "".join(
+    says = "from iosim.report.proof import step\nimport time\n" + "".join(
         f"@step('{name}', how='exhaustive', says='waits')\ndef {name}():\n"
         "    time.sleep(60); return '1'\n"
         for name in ("one", "two")

@@ -18,19 +18,19 @@ from test_cli import iosim_
 from test_limits import most_memory
 
 import iosim
+from iosim.base.errors import InputError, IosimError
+from iosim.base.reading import MOST_BYTES, parse
 from iosim.cache import of_arrays
 from iosim.cache.files import read_trace, write_trace
-from iosim.errors import InputError, IosimError
 from iosim.gpu.profiling.reading import read as read_report
 from iosim.gpu.records.plain import read_json as read_record
-from iosim.hardware.machine_file import described as read_machine
 from iosim.lab.exercises import exercises
-from iosim.layers.config_file import described as read_model
-from iosim.layers.files import load
-from iosim.layers.models import Config
+from iosim.models.hardware.machine_file import described as read_machine
+from iosim.models.layers.config_file import described as read_model
+from iosim.models.layers.files import load
+from iosim.models.layers.models import Config
 from iosim.pebbling.readers import from_file
 from iosim.pebbling.readers.moves import moves_from
-from iosim.reading import MOST_BYTES, parse
 from iosim.sweep import Sweep
 
 # Reader → what its files end in, and their language.

@@ -11,7 +11,7 @@ import pytest
 from strategies import plain_algorithms
 
 import iosim
-from iosim.revision import REVISION
+from iosim.base.revision import REVISION
 from iosim.sweep import Sweep
 from iosim.sweep.work import compute
 
@@ -55,7 +55,8 @@ def verdict(found: dict[str, str], golden: dict[str, Any]) -> str:
     changed = [x for x in golden["answers"] if found.get(x) != golden["answers"][x]]
     if changed and golden["revision"] == REVISION:
         return (
-            f"the answers for {', '.join(changed)} changed: raise REVISION in iosim/revision.py, "
+            f"the answers for {', '.join(changed)} changed: raise REVISION in "
+            "iosim/base/revision.py, "
             "and run pytest --update-golden tests/test_revision.py"
         )
     if golden != {"revision": REVISION, "answers": found}:
@@ -89,7 +90,7 @@ def test_a_change_is_seen() -> None:
 @pytest.mark.parametrize("name", ["flash2", "small_cache"])
 def test_a_changed_tie_break_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles that move as many words, but others: one more or less in a hundredth of the rows."""
-    from iosim.tiling import rules
+    from iosim.core.tiling import rules
 
     before = digest(name)
     search = rules.optimal_tiles_many
@@ -106,7 +107,7 @@ def test_a_changed_tie_break_is_seen(name: str, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("name", ["flash2", "spill_rows"])
 def test_a_change_at_large_sizes_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from iosim.tiling import rules
+    from iosim.core.tiling import rules
 
     before = digest(name, LARGE)
     search = rules.optimal_tiles_many

@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-import iosim.checks.proof as proof
-from iosim.checks.proof import load_theorem, run_step, steps
+import iosim.report.proof as proof
+from iosim.report.proof import load_theorem, run_step, steps
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "proofs" / "rocq"

@@ -18,23 +18,23 @@ from test_cli import iosim_, ok
 from test_malformed_input import NASTY, drawn_once
 
 import iosim
-from iosim.errors import InputError
-from iosim.fusion import Illegal, fused, kernel
-from iosim.hardware import Hardware, machine
-from iosim.layers.graph import Graph
-from iosim.layers.models import CONFIGS, Config
-from iosim.layers.traffic import moved
-from iosim.layers.workload import workload
-from iosim.operators import OPERATORS, operand, operator
-from iosim.output.table import read_csv
-from iosim.problem import Attention, AttentionBackward
-from iosim.roofline import single
-from iosim.roofline.capacity import resident_bytes
-from iosim.roofline.report import Roofline
-from iosim.roofline.ridge import reached
-from iosim.roofline.roof import LIMITS, Roof, Timed
-from iosim.roofline.sentence import does_not_fit, sentence
-from iosim.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, works, works_of
+from iosim.base.errors import InputError
+from iosim.core.problem import Attention, AttentionBackward
+from iosim.models.fusion import Illegal, fused, kernel
+from iosim.models.hardware import Hardware, machine
+from iosim.models.layers.graph import Graph
+from iosim.models.layers.models import CONFIGS, Config
+from iosim.models.layers.traffic import moved
+from iosim.models.layers.workload import workload
+from iosim.models.operators import OPERATORS, operand, operator
+from iosim.models.roofline import single
+from iosim.models.roofline.capacity import resident_bytes
+from iosim.models.roofline.report import Roofline
+from iosim.models.roofline.ridge import reached
+from iosim.models.roofline.roof import LIMITS, Roof, Timed
+from iosim.models.roofline.sentence import does_not_fit, sentence
+from iosim.models.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, works, works_of
+from iosim.report.table import read_csv
 
 SIZES = oracle.Sizes(b=7, N=20, i=24, g=2, r=3, p=4, u=30, v=50, layers=5)
 # Slow enough everywhere that each limit is met by one of the small kernels.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from iosim.hardware import machine
-from iosim.layers.graph import Graph
-from iosim.layers.traffic import moved
-from iosim.operators import link_words, operand, operator
-from iosim.roofline.roof import MATRIX, Roof
-from iosim.roofline.work import L2_DRAM, work_of, works
+from iosim.models.hardware import machine
+from iosim.models.layers.graph import Graph
+from iosim.models.layers.traffic import moved
+from iosim.models.operators import link_words, operand, operator
+from iosim.models.roofline.roof import MATRIX, Roof
+from iosim.models.roofline.work import L2_DRAM, work_of, works
 
 S = {"t": 64, "i": 50, "u": 8}
 

@@ -9,9 +9,9 @@ import pytest
 from oracle import Memory, attention, blocks
 
 import iosim
-from iosim.checks.tightness import best_schedule
-from iosim.problem import Attention
-from iosim.tiling import optimal_tiles
+from iosim.core.problem import Attention
+from iosim.core.tiling import optimal_tiles
+from iosim.report.tightness import best_schedule
 
 TWO_STATISTICS = (
     "naive",

@@ -12,7 +12,7 @@ from sizes import draws
 from experiments import spill_records
 from iosim.bounds import unified
 from iosim.bounds.unified import boxes, lower_bound, lower_bound_many, spills
-from iosim.checks.proof import load_theorem, run, run_step, statement, steps
+from iosim.report.proof import load_theorem, run, run_step, statement, steps
 
 pytestmark = pytest.mark.numbers
 NAME = "constant_tight_spills"

@@ -16,15 +16,15 @@ from oracle import Memory, blocks
 from strategies import Square, split_schedules
 
 import iosim
-from iosim.counting import symbols
-from iosim.errors import ProgramError
+from iosim.base.errors import ProgramError
+from iosim.core.counting import symbols
+from iosim.core.program.canonical import canonical
+from iosim.core.program.check import check
+from iosim.core.program.index import Number
+from iosim.core.program.ops import OPS
+from iosim.core.trace import tally
 from iosim.gpu.emitter.kernels import emit
 from iosim.gpu.run.interpreter import interpret
-from iosim.program.canonical import canonical
-from iosim.program.check import check
-from iosim.program.index import Number
-from iosim.program.ops import OPS
-from iosim.trace import tally
 
 pytestmark = pytest.mark.numbers
 
@@ -237,7 +237,7 @@ def test_the_search_is_exact(options: dict[str, Any]) -> None:
 
 def test_the_split_is_solved_for() -> None:
     """Words fall with B_s also under a mask, which is proved, so the search tries none of them."""
-    from iosim.tiling.plan import plans
+    from iosim.core.tiling.plan import plans
 
     for problem in (iosim.Attention(8, 4, N_k=9), iosim.Attention(8, 4, N_k=9, causal=True)):
         (plan,) = plans(SPLIT.program_for(problem), frozenset())
@@ -495,7 +495,7 @@ def test_a_program_without_derived_axes_reads_as_before() -> None:
     assert "derived" not in canonical(iosim.algorithm("flash2").program)
     assert '"derived":[{"name":"splits","of":' in canonical(SPLIT.program)
     assert '"type":"Number"' in canonical(SPLIT.program)
-    assert str(Number(iosim.program.index.Tile("s", "N_k"), "splits")) == "#s"
+    assert str(Number(iosim.core.program.index.Tile("s", "N_k"), "splits")) == "#s"
 
 
 def test_sinks_are_refused() -> None:

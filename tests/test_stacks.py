@@ -14,17 +14,17 @@ from hypothesis import given, settings
 from strategies import Cube, stacked_copies
 
 import iosim
-from iosim.counting import symbols
-from iosim.errors import ProgramError
+from iosim.base.errors import ProgramError
+from iosim.core.counting import symbols
+from iosim.core.program.canonical import canonical
+from iosim.core.program.check import check
+from iosim.core.program.index import Span, Stack, Tile, unstacked
+from iosim.core.program.ir import Load, Loop, nodes
+from iosim.core.program.ops import OPS
+from iosim.core.program.walk import walk
+from iosim.core.trace import tally
 from iosim.gpu import emit, interpret
 from iosim.gpu.emitter import layout
-from iosim.program.canonical import canonical
-from iosim.program.check import check
-from iosim.program.index import Span, Stack, Tile, unstacked
-from iosim.program.ir import Load, Loop, nodes
-from iosim.program.ops import OPS
-from iosim.program.walk import walk
-from iosim.trace import tally
 
 SIZES = {"n": 5, "m": 7, "k": 11}
 
@@ -326,7 +326,10 @@ def test_what_is_no_stack_is_refused() -> None:
 
 
 def test_programs_made_by_hand_are_checked_too() -> None:
-    tile, whole = Tile("i", "m"), Span("n", *(iosim.program.index.Affine.of(x) for x in (0, "n")))
+    tile, whole = (
+        Tile("i", "m"),
+        Span("n", *(iosim.core.program.index.Affine.of(x) for x in (0, "n"))),
+    )
     program = attention(None)
     stray = dataclasses.replace(
         program, body=(*program.body, Load("x", "A", (Stack((whole, tile)), whole)))

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from planted import noticed, rewritten, set_wrong
 
-from iosim.algorithms import Algorithm, all_algorithms
+from iosim.base.errors import CapacityError, InputError
 from iosim.bounds import CLASSES, best_lower_bound, bound, exact_lower_bounds
 from iosim.bounds import sweeps as words_of_sweeps
-from iosim.checks.proof import load_theorem
-from iosim.checks.tightness import best_schedule, sweep, tightness
-from iosim.counting.numbers import count
-from iosim.errors import CapacityError, InputError
-from iosim.problem import Attention, AttentionBackward
-from iosim.program.walk import bind
-from iosim.tiling import optimal_tiles, smallest_capacity
+from iosim.core.algorithms import Algorithm, all_algorithms
+from iosim.core.counting.numbers import count
+from iosim.core.problem import Attention, AttentionBackward
+from iosim.core.program.walk import bind
+from iosim.core.tiling import optimal_tiles, smallest_capacity
+from iosim.report.proof import load_theorem
+from iosim.report.tightness import best_schedule, sweep, tightness
 
 SWEEPS, SUMS = bound("sweeps"), bound("sweeps-sums")
 N = 2**18

@@ -15,13 +15,13 @@ from strategies import attention_options, attention_programs
 from test_cli import iosim_, ok
 
 import iosim
-from iosim.checks.step import run_step, training_step
-from iosim.counting import symbols
-from iosim.errors import CapacityError, InputError
+from iosim.base.errors import CapacityError, InputError
+from iosim.core.counting import symbols
+from iosim.core.problem import Attention, AttentionBackward
+from iosim.core.program.ops import OPS
+from iosim.core.trace import tally
 from iosim.gpu import emit, interpret
-from iosim.problem import Attention, AttentionBackward
-from iosim.program.ops import OPS
-from iosim.trace import tally
+from iosim.report.step import run_step, training_step
 
 FORWARD = [a.name for a in iosim.all_algorithms("attention")]
 BACKWARD = [a.name for a in iosim.all_algorithms("attention-backward")]

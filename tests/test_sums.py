@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iosim.counting import sums
-from iosim.counting.sums import Line, Stretch
-from iosim.errors import ProgramError
+from iosim.base.errors import ProgramError
+from iosim.core.counting import sums
+from iosim.core.counting.sums import Line, Stretch
 
 pytestmark = pytest.mark.numbers
 

@@ -23,12 +23,13 @@ from strategies import plain_algorithms
 from test_cli import iosim_, ok
 
 import iosim
+from iosim.base import provenance
+from iosim.base.errors import CapacityError, InputError, IosimError
 from iosim.bounds import Bound, best_lower_bound, best_lower_bound_many
-from iosim.engines import ENGINES, Engine
-from iosim.errors import CapacityError, InputError, IosimError
-from iosim.output import provenance
-from iosim.problem import PROBLEMS, size_names
-from iosim.program.canonical import canonical
+from iosim.core.engines import ENGINES, Engine
+from iosim.core.problem import PROBLEMS, size_names
+from iosim.core.program.canonical import canonical
+from iosim.core.tiling.rules import choose_tiles
 from iosim.sweep import (
     Folder,
     Pool,
@@ -43,7 +44,6 @@ from iosim.sweep import (
 )
 from iosim.sweep.grid import OPTIONS
 from iosim.sweep.work import compute
-from iosim.tiling.rules import choose_tiles
 
 SMALL: dict[str, Any] = {
     "algo": "flash2,small_cache",

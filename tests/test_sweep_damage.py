@@ -16,7 +16,7 @@ import pytest
 from test_cli import iosim_
 from test_sweep import GIVEN, SMALL, swept, table
 
-from iosim.errors import InputError, IosimError
+from iosim.base.errors import InputError, IosimError
 from iosim.sweep import Folder, collect, combine, export_csv, query
 from iosim.sweep.manifest import MANIFEST
 from iosim.sweep.seal import BLANK, KEY, seal

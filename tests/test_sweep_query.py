@@ -15,7 +15,7 @@ import pytest
 from test_cli import iosim_, ok
 from test_sweep import GIVEN, swept, table
 
-from iosim.errors import InputError, IosimError
+from iosim.base.errors import InputError, IosimError
 from iosim.sweep import Folder, Sweep, answered, collect, combine, database, export_csv, query
 from iosim.sweep import collecting as collecting_module
 

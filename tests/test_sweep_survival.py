@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from test_sweep import SMALL, swept, table
 
-from iosim.errors import IosimError
+from iosim.base.errors import IosimError
 from iosim.sweep import Folder, Sweep, collect, dask, processes
 from iosim.sweep import executors as ex
 from iosim.sweep.collecting import _Todo

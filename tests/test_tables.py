@@ -24,11 +24,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_cli import ok
 
+from iosim.base.cells import cell
 from iosim.cli import options
 from iosim.cli.layout import layout
 from iosim.gpu.reports import REPORTS, gpu_report
-from iosim.output.cells import cell
-from iosim.output.table import read_csv
+from iosim.report.table import read_csv
 
 WIDTHS = [40, 80, 100, 140]
 ROOT = Path(__file__).parent.parent

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from test_cli import iosim_, ok
 
-from iosim import writing
-from iosim.errors import InputError
-from iosim.output import plot, table
+from iosim.base import writing
+from iosim.base.errors import InputError
+from iosim.report import plot, table
 
 SWEEP = ("sweep", "--algo", "copy", "--n", "9", "--M", "4", "--out", "rows", "--workers", "1")
 ROWS = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
@@ -164,7 +164,7 @@ def test_pictures_are_checked_beforehand(tmp_path: Path) -> None:
 def test_names_in_a_directory_are_checked_before_the_run(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: Any
 ) -> None:
-    from iosim.checks import tightness, verify
+    from iosim.report import tightness, verify
 
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("it ran")

@@ -15,13 +15,13 @@ from strategies import plain_algorithms
 
 import iosim
 from experiments import schedule_search as family
-from iosim import units
+from iosim.base.errors import CapacityError, InputError
 from iosim.bounds import BOUNDS, CLASSES, best_lower_bound, best_lower_bound_many
-from iosim.checks import tightness
-from iosim.counting.numbers import count_many
-from iosim.errors import CapacityError, InputError
-from iosim.problem import Attention
-from iosim.tiling import optimal_tiles_many
+from iosim.core import units
+from iosim.core.counting.numbers import count_many
+from iosim.core.problem import Attention
+from iosim.core.tiling import optimal_tiles_many
+from iosim.report import tightness
 
 N = 2**18
 
@@ -374,7 +374,7 @@ def test_prove_command_line() -> None:
 def test_a_failing_step_is_exit_1(monkeypatch: pytest.MonkeyPatch) -> None:
     from test_cli import iosim_
 
-    from iosim.checks import proof
+    from iosim.report import proof
 
     def broken() -> str:
         raise AssertionError("2 < 1")

@@ -24,18 +24,18 @@ from sizes import draws
 from strategies import few_tiles, plain_algorithms, random_schedules, searchable
 
 import iosim
-from iosim.counting.arrays import OnArrays
-from iosim.counting.closed import close, highest
-from iosim.counting.poly import Clip, Poly
-from iosim.counting.signs import falls_with, rises_with
-from iosim.errors import CapacityError, InputError
-from iosim.problem import Attention, Family, size_names
-from iosim.program.build import Builder
-from iosim.program.index import Affine
-from iosim.tiling import best_counts, candidates, rules
-from iosim.tiling.evaluate import RealBound
-from iosim.tiling.plan import plans
-from iosim.tiling.search import Search
+from iosim.base.errors import CapacityError, InputError
+from iosim.core.counting.arrays import OnArrays
+from iosim.core.counting.closed import close, highest
+from iosim.core.counting.poly import Clip, Poly
+from iosim.core.counting.signs import falls_with, rises_with
+from iosim.core.problem import Attention, Family, size_names
+from iosim.core.program.build import Builder
+from iosim.core.program.index import Affine
+from iosim.core.tiling import best_counts, candidates, rules
+from iosim.core.tiling.evaluate import RealBound
+from iosim.core.tiling.plan import plans
+from iosim.core.tiling.search import Search
 
 pytestmark = pytest.mark.numbers
 
@@ -257,7 +257,7 @@ def test_searches_around_64_bits(name: str, N: int, monkeypatch: pytest.MonkeyPa
     program, problem = iosim.algorithm(name).program, Attention(N, 64)
     for M in (50, 9000):
         usual = iosim.optimal_tiles(program, problem, M).total_words
-        monkeypatch.setattr("iosim.tiling.INT64_SAFE", 0.0)
+        monkeypatch.setattr("iosim.core.tiling.INT64_SAFE", 0.0)
         assert iosim.optimal_tiles(program, problem, M).total_words == usual
         monkeypatch.undo()
 
@@ -272,7 +272,7 @@ def test_a_finer_search_finds_the_same(split: int, monkeypatch: pytest.MonkeyPat
         if iosim.smallest_capacity(a.program, Attention(N, d, 1)) <= M
     ]
     usual = [iosim.optimal_tiles(a.program, p, M) for a, p, M in cases]
-    monkeypatch.setattr("iosim.tiling.search._PARTS_OF_FEW", split)
+    monkeypatch.setattr("iosim.core.tiling.search._PARTS_OF_FEW", split)
     assert [iosim.optimal_tiles(a.program, p, M) for a, p, M in cases] == usual
 
 
@@ -532,7 +532,7 @@ def test_random_schedules_get_their_optimum(case: Any, few: int) -> None:
     M = np.unique(np.concatenate([peaks, peaks + 1, peaks[peaks > 1] - 1]))
     M = M[M > 0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("iosim.tiling.search._FEW", few)
+        patch.setattr("iosim.core.tiling.search._FEW", few)
         tiles, found = iosim.optimal_tiles_many(program, sizes, M)
     got: Any = sum(iosim.count_many(program, sizes | tiles).values(), np.zeros(len(M), np.int64))
     held = np.broadcast_to(iosim.peak_many(program, sizes | tiles), M.shape)
@@ -641,7 +641,7 @@ def test_counts_at_many_capacities_are_those_of_each(name: str, options: dict[st
 
 def test_many_points_are_answered_like_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
     """With so many boxes, searches start from guesses and cut boxes more finely."""
-    monkeypatch.setattr("iosim.tiling.search._FEW", 0)
+    monkeypatch.setattr("iosim.core.tiling.search._FEW", 0)
     for algorithm in plain_algorithms("attention"):
         M = np.arange(1, 150)
         problem = Attention(4, 3, 2) if len(algorithm.program.params) > 6 else Attention(9, 4, 2)
@@ -712,7 +712,7 @@ REAL = [
 def test_no_box_moves_less_than_the_bound_on_real_numbers(
     name: str, problem: Any, M: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("iosim.tiling.search._FEW", 0)
+    monkeypatch.setattr("iosim.core.tiling.search._FEW", 0)
     program = iosim.algorithm(name).program
     reached = max(check_real_bound(program, problem.sizes, M, seed) for seed in range(4))
     assert reached > 0.5 or M == 6
@@ -720,7 +720,7 @@ def test_no_box_moves_less_than_the_bound_on_real_numbers(
 
 def test_a_bound_that_is_too_large_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check above can fail: with a little less memory, and with a tile cut off."""
-    monkeypatch.setattr("iosim.tiling.search._FEW", 0)
+    monkeypatch.setattr("iosim.core.tiling.search._FEW", 0)
     program, sizes = iosim.algorithm("small_cache").program, Attention(23, 9, 2).sizes
     usual = RealBound._at_ends
 

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from strategies import random_schedules
 
 import iosim
-from iosim.errors import CapacityError, InputError
-from iosim.problem import Attention
-from iosim.program.build import Builder
-from iosim.tiling.plan import plans
+from iosim.base.errors import CapacityError, InputError
+from iosim.core.problem import Attention
+from iosim.core.program.build import Builder
+from iosim.core.tiling.plan import plans
 
 pytestmark = pytest.mark.numbers
 
@@ -130,9 +130,9 @@ def test_random_spans_get_their_optimum(case: Any, few: int, long: bool, data: A
         for p, v in zip(program.params, values, strict=True)
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("iosim.tiling.search._FEW", few)
+        patch.setattr("iosim.core.tiling.search._FEW", few)
         if long:  # Python's integers, as beyond 64 bits
-            patch.setattr("iosim.tiling.INT64_SAFE", 0.0)
+            patch.setattr("iosim.core.tiling.INT64_SAFE", 0.0)
         check(program, iosim.MatMul(**sizes), try_all(program, sizes, values), fixed)
 
 

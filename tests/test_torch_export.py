@@ -19,13 +19,13 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from iosim.errors import InputError
-from iosim.layers.backward import backward
-from iosim.layers.files import parsed
-from iosim.layers.graph import opaque
-from iosim.layers.torch_export import exported, from_torch
-from iosim.layers.writing import to_json
-from iosim.operators import attention_of
+from iosim.base.errors import InputError
+from iosim.models.layers.backward import backward
+from iosim.models.layers.files import parsed
+from iosim.models.layers.graph import opaque
+from iosim.models.layers.torch_export import exported, from_torch
+from iosim.models.layers.writing import to_json
+from iosim.models.operators import attention_of
 
 pytestmark = pytest.mark.torch
 CASES = torch_modules.cases()

@@ -13,9 +13,9 @@ from iosim.bounds import BOUNDS, best_lower_bound, best_lower_bound_many, bound
 from iosim.bounds import left_over as words_left_over
 from iosim.bounds import parts as evaluated
 from iosim.bounds import stays as words_of_stays
-from iosim.checks.proof import load_theorem, run_step, statement, steps
-from iosim.checks.tightness import best_schedule, tightness
-from iosim.problem import Attention
+from iosim.core.problem import Attention
+from iosim.report.proof import load_theorem, run_step, statement, steps
+from iosim.report.tightness import best_schedule, tightness
 
 pytestmark = pytest.mark.numbers
 N = 2**18

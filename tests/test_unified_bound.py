@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from experiments import multiplier_search
+from iosim.base.errors import InputError
 from iosim.bounds import unified
 from iosim.bounds.unified import EXACT_FROM, certificate, lower_bound, lower_bound_many
 from iosim.bounds.unified.caps import largest_m2, once_cap, recompute_cap
-from iosim.checks.proof import load_theorem, run, run_step, statement, steps
-from iosim.errors import InputError
+from iosim.report.proof import load_theorem, run, run_step, statement, steps
 
 pytestmark = pytest.mark.numbers
 

@@ -16,11 +16,10 @@ from strategies import plain_algorithms
 
 import iosim
 import iosim.bounds
-from iosim.checks import inputs, verify
-from iosim.counts import Counts
-from iosim.errors import InputError
-from iosim.output import plot, table
-from iosim.problem import Attention, AttentionBackward
+from iosim.base.errors import InputError
+from iosim.core.counts import Counts
+from iosim.core.problem import Attention, AttentionBackward
+from iosim.report import inputs, plot, table, verify
 
 SMALL = Attention(48, 8)
 
@@ -504,9 +503,9 @@ def test_every_schedule_that_supports_the_options_is_checked(problem: Attention)
 
 def test_a_mask_that_is_left_out_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = dataclasses.replace(
-        iosim.program.ops.OPS["mask_after"], numpy=lambda s, a: (s.copy(),)
+        iosim.core.program.ops.OPS["mask_after"], numpy=lambda s, a: (s.copy(),)
     )
-    monkeypatch.setitem(iosim.program.ops.OPS, "mask_after", hidden)
+    monkeypatch.setitem(iosim.core.program.ops.OPS, "mask_after", hidden)
     found = verify.verify(VARIANTS[0], sizes=[200], workers=1).failures
     assert any("flash2 at M = 200: output differs from the reference" in x for x in found)
 

@@ -15,14 +15,14 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from iosim.checks import verify as verifying
+from iosim.base.errors import InputError
+from iosim.base.progress import count_done, listen, track
 from iosim.cli import watching
 from iosim.cli.commands import COMMANDS
 from iosim.cli.registry import program
 from iosim.cli.terminal import Printable
-from iosim.errors import InputError
-from iosim.problem import Attention
-from iosim.progress import count_done, listen, track
+from iosim.core.problem import Attention
+from iosim.report import verify as verifying
 
 ROOT = Path(__file__).parent.parent
 
@@ -319,7 +319,7 @@ def test_long_commands_report_how_far_they_are(
     command: str, loops: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     same = SimpleNamespace(name="e02", verdict="reproduced", seconds=1.0, same=True)
-    monkeypatch.setattr("iosim.checks.reproduce.reproduce", lambda _: same)
+    monkeypatch.setattr("iosim.report.reproduce.reproduce", lambda _: same)
     (tmp_path / "one.toml").write_text(GRAPH)
     heard: dict[str, list[int]] = {}
 

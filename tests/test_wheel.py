@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from iosim.checks import shipped
-from iosim.checks.proof import theorems
-from iosim.checks.reproduce import find
+from iosim.report import shipped
+from iosim.report.proof import theorems
+from iosim.report.reproduce import find
 
 ROOT = Path(__file__).parent.parent
 

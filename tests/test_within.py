@@ -14,17 +14,17 @@ from strategies import Square
 from walking import agree
 
 import iosim
-from iosim import problem as problem_module
-from iosim.counting import symbols
-from iosim.counting.closed import close
-from iosim.counting.show import show
-from iosim.counting.signs import falls_with
-from iosim.errors import ProgramError
+from iosim.base.errors import ProgramError
+from iosim.core import problem as problem_module
+from iosim.core.counting import symbols
+from iosim.core.counting.closed import close
+from iosim.core.counting.show import show
+from iosim.core.counting.signs import falls_with
+from iosim.core.problem import BaseProblem, Tensor
+from iosim.core.program.canonical import canonical, digest
+from iosim.core.program.index import Affine, Edge, Span, Tile
+from iosim.core.program.space import resolved
 from iosim.gpu import emit, interpret
-from iosim.problem import BaseProblem, Tensor
-from iosim.program.canonical import canonical, digest
-from iosim.program.index import Affine, Edge, Span, Tile
-from iosim.program.space import resolved
 
 
 @dataclass(frozen=True)

@@ -204,7 +204,8 @@ def test_a_full_disk_kills_nothing(tmp_path: Path) -> None:
         subprocess.run(["umount", str(disk)], check=True)
 
 
-# Modules that open files for writing beside `iosim.writing`, and why none is one that a user names.
+# Modules that open files for writing beside `iosim.base.writing`, and why none is one that a user
+# names.
 ELSEWHERE = {
     "cache/files/iosim_format.py": "the part that write_trace gives",
     "cache/files/oracle_general.py": "the part that write_trace gives",
@@ -213,13 +214,13 @@ ELSEWHERE = {
     "gpu/links/tasks.py": "a temporary folder",
     "gpu/run/tasks.py": "a part",
     "lab/data/committed.py": "a file of the project",
-    "output/drawing.py": "bytes in memory",
-    "output/encode.py": "the part that export gives",
-    "output/plot.py": "parts",
-    "output/table.py": "a part",
+    "report/drawing.py": "bytes in memory",
+    "report/encode.py": "the part that export gives",
+    "report/plot.py": "parts",
+    "report/table.py": "a part",
     "sweep/folder.py": "parts of a sweep, by iosim.sweep.files.write_in_place",
     "sweep/seal.py": "a part of a sweep",
-    "writing.py": "the writer",
+    "base/writing.py": "the writer",
 }
 CALLS = {
     "write_text",
@@ -239,7 +240,7 @@ def writes(call: ast.Call) -> bool:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     name = name or (call.func.id if isinstance(call.func, ast.Name) else "")
     if name == "write_text" and isinstance(call.func, ast.Name):
-        return False  # iosim.writing's
+        return False  # iosim.base.writing's
     if name in ("open", "fdopen"):
         modes = [*call.args, *(k.value for k in call.keywords)]
         texts = [x.value for x in modes if isinstance(x, ast.Constant) and isinstance(x.value, str)]

@@ -12,23 +12,23 @@ import pytest
 
 import iosim
 from iosim import pebbling
+from iosim.base.errors import InputError
 from iosim.bounds import best_lower_bound, bound
 from iosim.cache import Cache, of_arrays, sampled
 from iosim.cache.shared import drifting, interleaved, lockstep, round_robin
 from iosim.devices import count_links, on_devices
-from iosim.errors import InputError
-from iosim.fusion import fused
 from iosim.gpu.dram_prediction import reads
 from iosim.gpu.run.job import Job
 from iosim.gpu.sweeps import Sweeps
-from iosim.hardware import machine
-from iosim.layers.architectures import layer
-from iosim.layers.models import Config
-from iosim.layers.workload import workload
-from iosim.operators import operand
+from iosim.models.fusion import fused
+from iosim.models.hardware import machine
+from iosim.models.layers.architectures import layer
+from iosim.models.layers.models import Config
+from iosim.models.layers.workload import workload
+from iosim.models.operators import operand
+from iosim.models.roofline.roof import Roof
+from iosim.models.roofline.single import single
 from iosim.pebbling.bounds import root_bounds
-from iosim.roofline.roof import Roof
-from iosim.roofline.single import single
 from iosim.sweep import Sweep
 
 FLASH2 = iosim.algorithm("flash2").program

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from itertools import product
 
-from iosim.program.index import At, Edge, Number, Span, Stack, Tile, Within
-from iosim.program.ir import Alloc, Free, Load, Loop, Op, Store
-from iosim.program.ops import OPS
+from iosim.core.program.index import At, Edge, Number, Span, Stack, Tile, Within
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Op, Store
+from iosim.core.program.ops import OPS
 
 
 def affine(x, env):

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 import iosim
-from iosim.problem import word_bytes
-from iosim.program.index import Edge, Span, Tile, dims
-from iosim.program.ir import Alloc, Free, Load, Loop, Store, nodes
-from iosim.program.walk import walk
-from iosim.trace import tally
+from iosim.core.problem import word_bytes
+from iosim.core.program.index import Edge, Span, Tile, dims
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Store, nodes
+from iosim.core.program.walk import walk
+from iosim.core.trace import tally
 
 
 def by_walking(

@@ -137,7 +137,7 @@ def write_figures(folder: Path = FIGURES, of: Sequence[Path] = ()) -> list[Path]
     """Run the sessions of each page, or of some, and draw what its images show."""
     import matplotlib
 
-    from iosim.output.plot import META, STYLE
+    from iosim.report.plot import META, STYLE
 
     made = []
     for page in of or pages():

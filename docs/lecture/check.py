@@ -11,12 +11,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from iosim.algorithms import algorithm
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.base.reading import read_toml
+from iosim.core.algorithms import algorithm
 from iosim.lab.exercises import exercises
 from iosim.lab.exercises.expression import evaluate
 from iosim.lab.exercises.judge import judge, judge_formula
-from iosim.reading import read_toml
 
 SETS = Path(__file__).with_name("problems.toml")
 

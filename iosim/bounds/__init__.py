@@ -3,7 +3,7 @@
 One file per theorem; adding a bound is one file and one line in `BOUNDS`.  Nothing here sees an
 algorithm of iosim: a bound that never saw the algorithms can't be fitted to them.
 
->>> from iosim.problem import Attention
+>>> from iosim.core.problem import Attention
 >>> words, name = best_lower_bound(Attention(4096, 64), 16384)
 >>> round(words), name
 (16777216, 'constant-tight-once')
@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from iosim.base.errors import InputError, closest
 from iosim.bounds import (
     attenio,
     backward,
@@ -52,8 +53,7 @@ from iosim.bounds import (
 from iosim.bounds.base import Bound, Floats, Ints, axis_names
 from iosim.bounds.classes import CLASSES, BoundClass, bound_class, covers
 from iosim.bounds.terms import sym
-from iosim.errors import InputError, closest
-from iosim.problem import PROBLEMS, Form, Problem, check_size
+from iosim.core.problem import PROBLEMS, Form, Problem, check_size
 
 __all__ = [
     "BOUNDS",
@@ -274,7 +274,7 @@ def best_lower_bound(problem: Problem, M: int, klass: BoundClass | str = "once")
 
     Each covers certain algorithms (`bound(name).covers`); those of the default class cover every
     schedule with one accumulator per sum that computes its scores once.  A registered schedule
-    names its classes (`iosim.algorithms.Algorithm.classes`).
+    names its classes (`iosim.core.algorithms.Algorithm.classes`).
 
     Raises InputError for an M that is no size, or an unknown class.
 
@@ -307,7 +307,7 @@ def best_lower_bound_many(
 
     >>> best_lower_bound_many("copy", {"n": np.array([3, 5])}, np.array([1, 1]))
     (array([ 6., 10.]), ['copy-lower', 'copy-lower'])
-    >>> from iosim.problem import Attention
+    >>> from iosim.core.problem import Attention
     >>> form = Attention(8, 4, causal=True).form
     >>> eight, M = {x: np.array([8]) for x in form.sizes}, np.array([999])
     >>> best_lower_bound_many(form, eight, M)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.errors import InputError, closest
 from iosim.bounds.classes import WIDE, BoundClass, covers
 from iosim.bounds.terms import (
     ROUNDED_FROM,
@@ -28,8 +29,7 @@ from iosim.bounds.terms import (
     check_entries,
     lowered,
 )
-from iosim.errors import InputError, closest
-from iosim.problem import PROBLEMS, Form, Problem, check_size, size_names
+from iosim.core.problem import PROBLEMS, Form, Problem, check_size, size_names
 
 Kind = Literal["lower", "upper"]
 Strength = Literal["exact", "asymptotic"]
@@ -90,7 +90,7 @@ class Bound:
         "exact": all constants are explicit and it holds at every finite size where it applies.
         "asymptotic": it holds up to an unnamed constant; compare it with fitted slopes only.
     problem
-        the kind of problem: a key of `iosim.problem.PROBLEMS`.
+        the kind of problem: a key of `iosim.core.problem.PROBLEMS`.
     covers
         the algorithms it holds for: for a lower bound all of them, for an upper bound the one
         that attains it.
@@ -128,7 +128,7 @@ class Bound:
         in print, none for an upper bound, which is the count of a single algorithm.
 
     >>> from iosim.bounds import bound
-    >>> from iosim.problem import Attention
+    >>> from iosim.core.problem import Attention
     >>> compulsory = bound("compulsory")
     >>> compulsory.words(Attention(4096, 64), M=1000), compulsory.expression
     (1048576.0, 4*N*d*heads)
@@ -168,7 +168,7 @@ class Bound:
         Raises InputError where the bound does not cover them.
 
         >>> from iosim.bounds import bound
-        >>> from iosim.problem import Attention
+        >>> from iosim.core.problem import Attention
         >>> bound("compulsory").expression_for(Attention(8, 4, N_k=9, d_v=5))
         (d + d_v)*(N*heads + N_k*heads)
         """
@@ -198,7 +198,7 @@ class Bound:
         """Paper and theorem for problems of a form.
 
         >>> from iosim.bounds import bound
-        >>> from iosim.problem import Attention
+        >>> from iosim.core.problem import Attention
         >>> bound("sweeps").source_for(Attention(8, 4, causal=True).form)
         'iosim, proofs/towards_nd.md, Theorem 7; with options proofs/towards_nd.md, Theorem 8'
         """
@@ -210,7 +210,7 @@ class Bound:
         """The statements that it uses for problems of a form, each as file and anchor.
 
         >>> from iosim.bounds import bound
-        >>> from iosim.problem import Attention
+        >>> from iosim.core.problem import Attention
         >>> bound("constant-tight-once").theorems_for(Attention(8, 4, causal=True).form)
         ('proofs/constant_tight.md#theorem-1', 'proofs/attention_options.md#theorem-b')
         """
@@ -242,7 +242,7 @@ class Bound:
         Raises InputError where the bound does not apply.
 
         >>> from iosim.bounds import bound
-        >>> from iosim.problem import Attention
+        >>> from iosim.core.problem import Attention
         >>> once = bound("constant-tight-once")
         >>> once.machine_checked(Attention(4096, 64), 16384)
         'trees_pairs_widths'
@@ -320,7 +320,7 @@ class Bound:
         A lower bound is never rounded up: where a root is irrational, from 2**48 words on.
 
         >>> from iosim.bounds import bound
-        >>> from iosim.problem import Attention
+        >>> from iosim.core.problem import Attention
         >>> int(bound("compulsory").words(Attention(2**25 + 7, 1, 2**29 + 1), 1))
         72057609204531216
         >>> 4 * (2**25 + 7) * (2**29 + 1)

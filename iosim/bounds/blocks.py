@@ -1,7 +1,7 @@
 """What block-sparse attention moves at least, whatever its mask marks: O, written once.
 
 A mask is given with tiles, not with the sizes, so that this bound doesn't know it.  With the mask,
-`iosim.checks.sparsity` gives the constant-tight bound for the pairs that it has.
+`iosim.report.sparsity` gives the constant-tight bound for the pairs that it has.
 """
 
 from __future__ import annotations

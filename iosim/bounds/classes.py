@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from iosim.errors import InputError, closest
+from iosim.base.errors import InputError, closest
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def bound_class(klass: BoundClass | str) -> BoundClass:
     >>> bound_class("tree")
     Traceback (most recent call last):
         ...
-    iosim.errors.InputError: unknown class 'tree': did you mean 'trees'?
+    iosim.base.errors.InputError: unknown class 'tree': did you mean 'trees'?
     """
     if isinstance(klass, BoundClass):
         return klass

@@ -19,7 +19,7 @@ from typing import Any
 from iosim.bounds.base import EVERY_OPTION, Bound, Floats
 from iosim.bounds.classes import WIDE, BoundClass
 from iosim.bounds.unified import EXACT_FROM, pattern_words
-from iosim.problem import Form
+from iosim.core.problem import Form
 
 # Options that only choose the pairs of a row and a key.
 _PAIRS = {"N_k", "align", "causal", "d_v", "kv_heads", "sinks", "window"}

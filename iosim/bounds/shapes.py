@@ -35,7 +35,7 @@ def of_shapes(t: Any, rectangles: _Words, triangles: _Words) -> Floats:
 
     >>> import numpy as np
     >>> from iosim.bounds.terms import Arrays
-    >>> from iosim.problem import Attention
+    >>> from iosim.core.problem import Attention
     >>> sizes = {"N": [8, 8], "d": [4, 4], "heads": [3, 3], "M": [50, 60]}
     >>> t = Arrays(Attention.plain_form(), {x: np.array(v) for x, v in sizes.items()})
     >>> of_rectangles(t, lambda heads, rows, columns, d, d_v, M: heads * rows * columns).round(6)

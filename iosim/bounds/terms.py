@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.errors import InputError
-from iosim.problem import LARGEST_SIZE, PROBLEMS, WHOLE, Arithmetic, Form
+from iosim.base.errors import InputError
+from iosim.core.problem import LARGEST_SIZE, PROBLEMS, WHOLE, Arithmetic, Form
 
 
 @functools.cache

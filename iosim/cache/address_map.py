@@ -20,9 +20,9 @@ from iosim.cache.boxes import BoxKind, Kinds
 from iosim.cache.layouts import Layout, Tiled, strides
 from iosim.cache.references import Piece, Touch
 from iosim.cache.stream import Region, Unit
-from iosim.program import space
-from iosim.program.index import At, Edge, Number, Plain, Span, Tile, Within
-from iosim.program.ir import Loop
+from iosim.core.program import space
+from iosim.core.program.index import At, Edge, Number, Plain, Span, Tile, Within
+from iosim.core.program.ir import Loop
 
 Ints = NDArray[np.int64]
 

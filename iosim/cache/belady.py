@@ -29,9 +29,9 @@ from typing import Any
 
 import numpy as np
 
-from iosim.cache.compiled import Backend
+from iosim.base.compiled import Backend
+from iosim.base.memory import check_room
 from iosim.cache.lines import Lines, line_of, spread
-from iosim.cache.memory import check_room
 from iosim.cache.policies.base import Cells
 from iosim.cache.record import Cache, Traffic
 from iosim.cache.stream import Stream

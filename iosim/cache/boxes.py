@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.compiled import compiled
+from iosim.base.compiled import compiled
 from iosim.cache.layouts import Tiled
 
 Ints = NDArray[np.int64]

@@ -43,11 +43,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.errors import InputError, IosimError
 from iosim.cache.nests import Nests
 from iosim.cache.regular import Place, Range, Steps
-from iosim.errors import InputError, IosimError
-from iosim.problem import check_size
-from iosim.program.walk import Instance
+from iosim.core.problem import check_size
+from iosim.core.program.walk import Instance
 
 Ints = NDArray[np.int64]
 

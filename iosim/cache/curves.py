@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.compiled import interruptible
-from iosim.cache.memory import check_room
+from iosim.base.compiled import interruptible
+from iosim.base.errors import InputError, closest
+from iosim.base.memory import check_room
 from iosim.cache.stream import Accesses, Stream, check_stream
-from iosim.errors import InputError, closest
-from iosim.problem import check_size
+from iosim.core.problem import check_size
 
 Ints = NDArray[np.int64]
 

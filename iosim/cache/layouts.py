@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from iosim.errors import InputError, closest
-from iosim.problem import check_size
+from iosim.base.errors import InputError, closest
+from iosim.core.problem import check_size
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iosim.base.errors import InputError
 from iosim.cache.record import Cache
 from iosim.cache.stream import Stream
-from iosim.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.compiled import built, popcount
+from iosim.base.compiled import built, popcount
 
 Ints = NDArray[np.int64]
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from iosim.cache.regular import Place, Range, Ranges, places, shapes
-from iosim.program.walk import Instance
+from iosim.core.program.walk import Instance
 
 Numbers = tuple[int, ...]
 

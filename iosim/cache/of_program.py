@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.compiled import worth
+from iosim.base.errors import InputError, closest
 from iosim.cache import layouts as layouts_
 from iosim.cache.address_map import Ground, Ints, Loops, Placed, row_strides
 from iosim.cache.boxes import BoxKind
-from iosim.cache.compiled import worth
 from iosim.cache.layouts import Layout, Tiled, strides
 from iosim.cache.phases import Phased, UnknownError
 from iosim.cache.references import Action, Piece, positions_in, touching, transferring
@@ -23,10 +24,9 @@ from iosim.cache.trace_chunks import chunks, placed
 from iosim.cache.trace_chunks import length as length_of
 from iosim.cache.trace_length import MOST, Measure, lanes, parts, total, words, words_of
 from iosim.cache.trace_walk import Item, Walk
-from iosim.errors import InputError, closest
-from iosim.problem import check_positions, check_size, in_shape
-from iosim.program.check import check
-from iosim.program.walk import Instance
+from iosim.core.problem import check_positions, check_size, in_shape
+from iosim.core.program.check import check
+from iosim.core.program.walk import Instance
 
 
 def touches(

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from iosim.cache.compiled import Backend
+from iosim.base.compiled import Backend
+from iosim.base.errors import InputError
+from iosim.base.memory import check_room
 from iosim.cache.lines import Lines, line_of, spread
-from iosim.cache.memory import check_room
 from iosim.cache.policies import POLICIES
 from iosim.cache.policies.base import Cells, Policy, Shape, State
 from iosim.cache.policies.lru import LRU
 from iosim.cache.record import Cache, Traffic
-from iosim.errors import InputError
 
 ABSENT, CLEAN, DIRTY = 0, 1, 2
 # What the loop counts, by place.

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.compiled import built
+from iosim.base.compiled import built
 
 Ints = NDArray[np.int64]
 

@@ -13,8 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from iosim.base.compiled import COMPILED, PLAIN, worth
+from iosim.base.errors import InputError
 from iosim.cache import lines
-from iosim.cache.compiled import COMPILED, PLAIN, worth
 from iosim.cache.lines import line_of, spread
 from iosim.cache.online import (
     CLEAN,
@@ -33,8 +34,7 @@ from iosim.cache.policies import POLICIES
 from iosim.cache.policies.base import Cells, Shape, State
 from iosim.cache.record import Cache, Traffic, check_cache
 from iosim.cache.shared import Interleaved, Ints
-from iosim.errors import InputError
-from iosim.problem import check_size
+from iosim.core.problem import check_size
 
 
 def parity(items: Ints) -> Ints:

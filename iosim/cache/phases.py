@@ -20,8 +20,8 @@ from iosim.cache.address_map import Ground, Ints, Loops, extent, placed, resolve
 from iosim.cache.boxes import BoxKind
 from iosim.cache.layouts import Tiled
 from iosim.cache.references import Piece
-from iosim.program import space
-from iosim.program.index import Edge, Span, Tile
+from iosim.core.program import space
+from iosim.core.program.index import Edge, Span, Tile
 
 # Words, or phases times steps, that are gone through for a box at most.
 MOST_WORK = 2**22

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from iosim.base.errors import InputError, closest
 from iosim.cache.policies import POLICIES, Policy
-from iosim.errors import InputError, closest
-from iosim.problem import whole_number
+from iosim.core.problem import whole_number
 
 Write = Literal["back", "through"]
 
@@ -43,7 +43,7 @@ class Cache:
     >>> Cache(capacity=100, ways=8)
     Traceback (most recent call last):
     ...
-    iosim.errors.InputError: 8 ways don't divide 100 lines (100 words): give a capacity of 96 \
+    iosim.base.errors.InputError: 8 ways don't divide 100 lines (100 words): give a capacity of 96 \
 or 104 words, or other ways
     """
 

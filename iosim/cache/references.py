@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from iosim.program.index import At, Dim, Plain, Single, Span, cut, dims, unstacked
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Ref, Store, nodes
-from iosim.program.ops import OPS
+from iosim.core.program.index import At, Dim, Plain, Single, Span, cut, dims, unstacked
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Ref, Store, nodes
+from iosim.core.program.ops import OPS
 
 
 @dataclass(frozen=True, eq=False)

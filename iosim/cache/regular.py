@@ -12,11 +12,11 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from iosim.base.errors import InputError
 from iosim.cache.references import Action, Piece, Repeat, Straight, Touch, touching
-from iosim.errors import InputError
-from iosim.program import space
-from iosim.program.index import Number, Plain, Span, Tile, Within
-from iosim.program.walk import Instance
+from iosim.core.program import space
+from iosim.core.program.index import Number, Plain, Span, Tile, Within
+from iosim.core.program.walk import Instance
 
 Range = tuple[int, int]
 Ranges = tuple[Range, ...]

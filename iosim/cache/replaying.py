@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from iosim.base.compiled import COMPILED, PLAIN, worth
+from iosim.base.errors import InputError
 from iosim.cache import lines
 from iosim.cache.belady import NextUses, opt
-from iosim.cache.compiled import COMPILED, PLAIN, worth
 from iosim.cache.online import Online
 from iosim.cache.policies import POLICIES
 from iosim.cache.record import Cache, Traffic, check_cache
 from iosim.cache.stream import Accesses, Stream, check_stream
-from iosim.errors import InputError
 
 
 def replay(stream: Stream, cache: Cache, *, fast: bool | None = None) -> Traffic:

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.compiled import built
+from iosim.base.compiled import built
+from iosim.base.errors import InputError
 from iosim.cache.curves import by_lines
 from iosim.cache.lru_stack import Timeline
 from iosim.cache.stream import Stream, check_stream
-from iosim.errors import InputError
-from iosim.problem import check_size, whole_number
+from iosim.core.problem import check_size, whole_number
 
 Ints = NDArray[np.int64]
 GROUPS = 8

@@ -19,10 +19,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.errors import InputError
 from iosim.cache.stream import CHUNK, Accesses, Stream, check_stream, of_arrays
-from iosim.errors import InputError
-from iosim.problem import check_range, check_size
-from iosim.renamed import old_names
+from iosim.core.problem import check_range, check_size
 
 Ints = NDArray[np.int64]
 Times: TypeAlias = "NDArray[np.int64] | NDArray[np.float64]"
@@ -51,9 +50,6 @@ def sweeps(items: int, pieces: int, of: Ints | None = None) -> tuple[Stream, ...
     one = np.arange(pieces)
     each = {k: of_arrays(one + k * pieces) for k in set(which.tolist())}
     return tuple(each[k] for k in which.tolist())
-
-
-__getattr__ = old_names(__name__, {"in_step": "lockstep"})
 
 
 def lockstep(resident: int) -> Order:

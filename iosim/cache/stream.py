@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
 
 Unit = Literal["words", "rows", "lines"]
 UNITS: tuple[Unit, ...] = ("words", "rows", "lines")

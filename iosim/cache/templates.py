@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from iosim.cache.address_map import Ground, Ints, Loops, Variable, extent, resolved, untouched
 from iosim.cache.boxes import offsets
 from iosim.cache.references import Piece, Position, Repeat, Straight, Touch
-from iosim.program import space
-from iosim.program.index import Tile
+from iosim.core.program import space
+from iosim.core.program.index import Tile
 
 Marks = NDArray[np.bool_]
 

@@ -44,17 +44,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.compiled import built, interruptible
+from iosim.base.errors import InputError
+from iosim.base.memory import check_room
 from iosim.cache.address_ranges import atoms, distinct, runs_of, spread
 from iosim.cache.boxes import BoxKind, offsets
-from iosim.cache.compiled import built, interruptible
 from iosim.cache.curves import Curve
-from iosim.cache.memory import check_room
 from iosim.cache.of_program import boxes, count
 from iosim.cache.progress import Watch, parts, stage, unwatched
 from iosim.cache.record import Traffic
-from iosim.errors import InputError
-from iosim.problem import check_size
-from iosim.program.walk import Instance
+from iosim.core.problem import check_size
+from iosim.core.program.walk import Instance
 
 Ints = NDArray[np.int64]
 

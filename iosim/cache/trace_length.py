@@ -13,14 +13,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from iosim.base.errors import InputError
 from iosim.cache.address_map import Ints, Loops, extent, resolved
 from iosim.cache.references import Action, Piece, Position, Repeat, Straight, Touch
-from iosim.errors import InputError
-from iosim.program import space
-from iosim.program.block_masks import masks, numbered_tiles
-from iosim.program.index import Edge, Span, Tile
-from iosim.program.ir import Loop, Program
-from iosim.program.walk import Instance
+from iosim.core.program import space
+from iosim.core.program.block_masks import masks, numbered_tiles
+from iosim.core.program.index import Edge, Span, Tile
+from iosim.core.program.ir import Loop, Program
+from iosim.core.program.walk import Instance
 
 # Iterations that are counted at once.
 LANES = 2**18

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from iosim.cache.address_map import Ground, Ints, Variable, extent, resolved
 from iosim.cache.references import Action, Position, Repeat, Straight
 from iosim.cache.templates import Template, Templates
-from iosim.program import space
-from iosim.program.block_masks import masks
-from iosim.program.index import At, Edge, Number, Plain, Span, Tile, Within
-from iosim.program.ir import Loop
-from iosim.program.walk import Instance
+from iosim.core.program import space
+from iosim.core.program.block_masks import masks
+from iosim.core.program.index import At, Edge, Number, Plain, Span, Tile, Within
+from iosim.core.program.ir import Loop
+from iosim.core.program.walk import Instance
 
 # Iterations whose places are computed at once.
 TOGETHER = 2**14

@@ -42,11 +42,11 @@ def main() -> NoReturn:
     said = ""
     try:
         _streams()
+        from iosim.base.progress import listen
         from iosim.cli.commands import COMMANDS, SECTIONS
         from iosim.cli.registry import run
         from iosim.cli.terminal import Printable, warnings_as_notes
         from iosim.cli.watching import ProgressDisplay
-        from iosim.progress import listen
 
         shown = ProgressDisplay()
         stdout, sys.stdout = sys.stdout, Printable(sys.stdout, before=shown.wipe)

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
+from iosim.base.errors import InputError
 from iosim.bounds import CLASSES, bound_class
 from iosim.bounds.classes import WIDE, covers
-from iosim.checks import proof
 from iosim.cli import options as opt
 from iosim.cli.kinds import known_kind, problem_kind
 from iosim.cli.watching import part_done, watching
-from iosim.errors import InputError
-from iosim.problem import PROBLEMS
-from iosim.units import parse_int, parse_range
+from iosim.core.problem import PROBLEMS
+from iosim.core.units import parse_int, parse_range
+from iosim.report import proof
 
 _memories = opt.memory("one, a list, or 256:1Mi:x1.2", metavar="LIST")
 
@@ -135,9 +135,9 @@ def tightness(
     With options (--causal, --kv-heads 8, …) it is the best of the schedules that support them.
     One point prints one object with --json, several print a list.
     """
-    from iosim import writing
-    from iosim.checks import tightness as best
-    from iosim.output import plot
+    from iosim.base import writing
+    from iosim.report import plot
+    from iosim.report import tightness as best
 
     problem_of = PROBLEMS[known_kind(kind, opt.ATTENTIONS)]
     sizes = opt.batched(kind, opt.of_model(model, kind, sizes))

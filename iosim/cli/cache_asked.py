@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iosim.base.errors import InputError, closest
 from iosim.cache import POLICIES
 from iosim.cache.curves import STACKS
-from iosim.errors import InputError, closest
 
 ENGINES = ("auto", "stream", "tiles", "formula")
 # From so many capacities on the pass for every one is quicker.

@@ -6,14 +6,14 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from iosim.base.compiled import available
+from iosim.base.errors import InputError
 from iosim.cache import tiles
 from iosim.cache.closed import loads, misses, reuse
-from iosim.cache.compiled import available
 from iosim.cache.of_program import count
 from iosim.cache.progress import Watch
 from iosim.cli.watching import part_done, watching
-from iosim.errors import InputError
-from iosim.program.walk import Instance
+from iosim.core.program.walk import Instance
 
 MOVED = ("loads", "write_backs", "flush", "misses")
 # So many passes over tiles at most tell write-backs beside the formula.

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from iosim.algorithms import Algorithm, algorithm
+from iosim.base.errors import InputError
+from iosim.base.writing import out_dir, publish
 from iosim.cache import POLICIES, Accesses, Cache, Stream, replay_many, touches
 from iosim.cache.curves import STACKS, curve
 from iosim.cache.files import check_target, form_of, read_trace, write_trace
 from iosim.cache.sampling import sampled
-from iosim.checks.slope import FILES, slope
 from iosim.cli import options as opt
 from iosim.cli.cache_asked import Asked
 from iosim.cli.cache_engines import (
@@ -26,12 +26,12 @@ from iosim.cli.cache_engines import (
     quickest,
 )
 from iosim.cli.watching import part_done, watching
-from iosim.errors import InputError
-from iosim.output.plot import with_table
-from iosim.program.walk import Instance, bind
-from iosim.tiling.rules import choose_tiles
-from iosim.units import parse_words, split_list
-from iosim.writing import out_dir, publish
+from iosim.core.algorithms import Algorithm, algorithm
+from iosim.core.program.walk import Instance, bind
+from iosim.core.tiling.rules import choose_tiles
+from iosim.core.units import parse_words, split_list
+from iosim.report.plot import with_table
+from iosim.report.slope import FILES, slope
 
 # From so many accesses on LRU's formula is taken where there is one.
 LONG = 2 * 10**8

@@ -9,19 +9,19 @@ from typing import Any
 
 import click
 
-from iosim.algorithms import Algorithm, algorithm, all_algorithms
+from iosim.base.errors import InputError, IosimError, closest
 from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
-from iosim.counting.numbers import PeakAt, peak, peak_at, peak_moves
-from iosim.counting.show import show as listing
-from iosim.engines import engine as find_engine
-from iosim.errors import InputError, IosimError, closest
-from iosim.problem import Form, check_size, size_names, word_bytes
-from iosim.program.ir import Program
-from iosim.program.walk import Instance, bind
-from iosim.tiling import optimal_tiles
-from iosim.tiling.rules import choose_tiles
-from iosim.units import bytes_of, parse_tiles, tiles_like
+from iosim.core.algorithms import Algorithm, algorithm, all_algorithms
+from iosim.core.counting.numbers import PeakAt, peak, peak_at, peak_moves
+from iosim.core.counting.show import show as listing
+from iosim.core.engines import engine as find_engine
+from iosim.core.problem import Form, check_size, size_names, word_bytes
+from iosim.core.program.ir import Program
+from iosim.core.program.walk import Instance, bind
+from iosim.core.tiling import optimal_tiles
+from iosim.core.tiling.rules import choose_tiles
+from iosim.core.units import bytes_of, parse_tiles, tiles_like
 
 
 @click.command()
@@ -328,7 +328,7 @@ def step(
     as_json: bool,
 ) -> None:
     """Count the words of a training step: a forward pass that stores L, then the backward pass."""
-    from iosim.checks.step import training_step
+    from iosim.report.step import training_step
 
     problem = opt.problem_from("attention", sizes, model)
     words = opt.words_from(M, dtype)

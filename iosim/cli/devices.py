@@ -8,17 +8,17 @@ from typing import Any
 
 import click
 
+from iosim.base.cells import cell
+from iosim.base.errors import InputError
 from iosim.cli import options as opt
+from iosim.core.problem import PROBLEMS, check_size
+from iosim.core.units import parse_int
 from iosim.devices import DEALINGS, MOST_DEVICES, DeviceSchedule, all_schedules, on_devices
 from iosim.devices import schedule as find_schedule
 from iosim.devices.program import show as show_program
 from iosim.devices.report import DevicesReport, devices_report
 from iosim.devices.schedules import named
-from iosim.errors import InputError
-from iosim.hardware import Hardware
-from iosim.output.cells import cell
-from iosim.problem import PROBLEMS, check_size
-from iosim.units import parse_int
+from iosim.models.hardware import Hardware
 
 # Sizes that only problems of several devices have.
 _SIZES = {

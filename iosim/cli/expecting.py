@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
+from iosim.base.errors import CapacityError, InputError
 from iosim.cli import options as opt
-from iosim.errors import CapacityError, InputError
+from iosim.core.tiling.gpu import gpu_tiles
+from iosim.core.units import parse_tiles, parse_words
 from iosim.gpu.probes import probe
 from iosim.gpu.profiling.expected import Expected, expect
 from iosim.gpu.profiling.kernels import ProfiledKernel
 from iosim.gpu.run.memory import check_dtype
-from iosim.hardware import Hardware
-from iosim.tiling.gpu import gpu_tiles
-from iosim.units import parse_tiles, parse_words
+from iosim.models.hardware import Hardware
 
 INFER = "infer"
 

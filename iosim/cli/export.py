@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from iosim.algorithms import Algorithm, algorithm
+from iosim.base.errors import InputError
 from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
-from iosim.errors import InputError
-from iosim.program.walk import Instance, bind
-from iosim.tiling.rules import RULES, choose_tiles
-from iosim.units import parse_tiles, tiles_like
+from iosim.core.algorithms import Algorithm, algorithm
+from iosim.core.program.walk import Instance, bind
+from iosim.core.tiling.rules import RULES, choose_tiles
+from iosim.core.units import parse_tiles, tiles_like
 
 # A longer or faster movie is taken for a typing error.
 MOST_SECONDS, MOST_FPS = 600, 60

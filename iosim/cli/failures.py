@@ -10,9 +10,9 @@ import traceback
 
 import click
 
+from iosim.base.cells import printable
+from iosim.base.errors import IosimError
 from iosim.cli import BUG, INPUT, INTERRUPTED, NOBODY_READS
-from iosim.errors import IosimError
-from iosim.output.cells import printable
 
 # Characters of a message; what is typed may be of any length.
 MOST = 2000

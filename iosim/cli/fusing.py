@@ -7,18 +7,18 @@ from typing import Any
 
 import click
 
+from iosim.base.errors import InputError, closest
 from iosim.cli import options as opt
-from iosim.errors import InputError, closest
-from iosim.fusion import fused, partition
-from iosim.fusion.chain import chain
-from iosim.fusion.report import rows, totals
-from iosim.hardware import Hardware, machine
-from iosim.layers.blocks import PHASES
-from iosim.layers.files import Written
-from iosim.layers.graph import Graph, opaque
-from iosim.layers.routing import Routing
-from iosim.layers.workload import workload
-from iosim.units import parse_int, parse_range, parse_words
+from iosim.core.units import parse_int, parse_range, parse_words
+from iosim.models.fusion import fused, partition
+from iosim.models.fusion.chain import chain
+from iosim.models.fusion.report import rows, totals
+from iosim.models.hardware import Hardware, machine
+from iosim.models.layers.blocks import PHASES
+from iosim.models.layers.files import Written
+from iosim.models.layers.graph import Graph, opaque
+from iosim.models.layers.routing import Routing
+from iosim.models.layers.workload import workload
 
 # Where M comes from, by the boundary's name as it is typed.
 BOUNDARIES = {"dram": ("L2↔DRAM", "chip_words"), "sm": ("SM↔L2", "sm_words")}

@@ -8,18 +8,18 @@ from typing import Any
 
 import click
 
+from iosim.base import provenance
+from iosim.base.writing import out_dir, write_text
 from iosim.cli import options as opt
+from iosim.core.problem import size_names
+from iosim.core.units import parse_int, parse_tiles, parse_words
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.checksums import has_checksums
 from iosim.gpu.reports import REPORTS, gpu_report
 from iosim.gpu.reports import replay as replay_all
 from iosim.gpu.reports._entry import GpuReport, ReportTable, planned
 from iosim.gpu.targets import PLAIN, TARGETS
-from iosim.output import provenance
-from iosim.output.table import write_csv
-from iosim.problem import size_names
-from iosim.units import parse_int, parse_tiles, parse_words
-from iosim.writing import out_dir, write_text
+from iosim.report.table import write_csv
 
 capacity = opt.memory("fast memory", default="64Ki")
 directory = click.argument("folder", metavar="DIR", type=opt.PATH)
@@ -59,11 +59,11 @@ def emit(
     style: str,
 ) -> None:
     """Print the Triton source of a program."""
-    from iosim.algorithms import algorithm as find
+    from iosim.core.algorithms import algorithm as find
+    from iosim.core.program.walk import bind
+    from iosim.core.tiling.gpu import gpu_tiles
     from iosim.gpu.emitter.kernels import Lockstep
     from iosim.gpu.emitter.kernels import emit as source_of
-    from iosim.program.walk import bind
-    from iosim.tiling.gpu import gpu_tiles
 
     entry = find(algo)
     kind = entry.problem.kind
@@ -159,7 +159,7 @@ def replay(folder: Path, check: bool, write: bool, as_json: bool) -> None:
 def figure(folder: Path, stem: Path) -> None:
     """Predicted against measured at both boundaries, from saved reports."""
     from iosim.gpu.reports.figure import draw
-    from iosim.output.plot import figure_name
+    from iosim.report.plot import figure_name
 
     for path in draw(replay_all(folder), figure_name(stem)):
         click.echo(str(path))

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from iosim.base.errors import InputError
 from iosim.cli import options as opt
-from iosim.errors import InputError
-from iosim.layers.graph import Graph, opaque
-from iosim.layers.writing import Groups
-from iosim.operators import OPERATORS, Operator
+from iosim.models.layers.graph import Graph, opaque
+from iosim.models.layers.writing import Groups
+from iosim.models.operators import OPERATORS, Operator
 
 
 @click.command()
@@ -25,7 +25,7 @@ def graph(source: str | None, as_json: bool, as_file: bool, only_kinds: bool) ->
     FILE is a graph in TOML or JSON.  FILE.py:FUNCTION is a function without arguments that returns
     a PyTorch module and a tuple of example inputs; that runs the file.
     """
-    from iosim.layers.writing import to_json
+    from iosim.models.layers.writing import to_json
 
     if as_json and as_file:
         raise InputError("--json prints counts and --as-file the graph: choose one")
@@ -48,7 +48,7 @@ def graph(source: str | None, as_json: bool, as_file: bool, only_kinds: bool) ->
 def _from(source: str) -> tuple[Graph, Groups]:
     file, colon, function = source.rpartition(":")
     if colon and file.endswith(".py"):
-        from iosim.layers.torch_export import from_file
+        from iosim.models.layers.torch_export import from_file
 
         return from_file(file, function), {}
     if source.endswith(".py"):

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection
 
 import click
 
+from iosim.base.errors import InputError, closest
 from iosim.cli.options import F, names_of, spelt
-from iosim.errors import InputError, closest
-from iosim.problem import PROBLEMS
+from iosim.core.problem import PROBLEMS
 
 
 def problem_kind(*kinds: str, default: str | None = None) -> Callable[[F], F]:

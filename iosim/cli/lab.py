@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from iosim.base.errors import InputError
 from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
-from iosim.errors import InputError
 
 _SUFFIXES = (".html", ".htm", ".json")
 
@@ -29,9 +29,9 @@ def lab(out: Path | None, exercises: Path | None, show: bool | None) -> None:
 
     With -o it is opened where --open asks for that.
     """
+    from iosim.base.writing import write_text
     from iosim.lab.exercises import exercises as read_exercises
     from iosim.lab.page import as_json, page, payload
-    from iosim.writing import write_text
 
     suffix = out.suffix.lower() if out else ".html"
     if suffix not in _SUFFIXES:

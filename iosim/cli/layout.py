@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from iosim.output.cells import cell
+from iosim.base.cells import cell
 
 GAP = "  "
 # Cells of several words get no narrower than this: beyond it, records are easier to read.

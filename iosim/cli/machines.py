@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from iosim.base.cells import cell
 from iosim.cli import options as opt
-from iosim.hardware import MACHINES, NO_SOURCE, Hardware
-from iosim.hardware.record import format_number
-from iosim.output.cells import cell
+from iosim.models.hardware import MACHINES, NO_SOURCE, Hardware
+from iosim.models.hardware.record import format_number
 
 # In the list of all machines: heading → field, and what one of the heading's unit is.
 _COLUMNS = {

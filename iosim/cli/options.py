@@ -16,14 +16,13 @@ from typing import Any, TypeVar, assert_never
 
 import click
 
-from iosim.algorithms import ALGORITHMS
-from iosim.algorithms import named as algorithm_named
+from iosim.base.cells import cell, printable
+from iosim.base.errors import InputError
 from iosim.cli.layout import layout
 from iosim.cli.terminal import note
-from iosim.errors import InputError
-from iosim.layers.models import attention_of, config
-from iosim.output.cells import cell, printable
-from iosim.problem import (
+from iosim.core.algorithms import ALGORITHMS
+from iosim.core.algorithms import named as algorithm_named
+from iosim.core.problem import (
     LARGEST_SIZE,
     MODELS,
     PROBLEMS,
@@ -32,8 +31,8 @@ from iosim.problem import (
     every_option,
     size_names,
 )
-from iosim.problem.scores import MaskedScores
-from iosim.units import (
+from iosim.core.problem.scores import MaskedScores
+from iosim.core.units import (
     parse_int,
     parse_option,
     parse_range,
@@ -41,6 +40,7 @@ from iosim.units import (
     parse_words,
     typed_option,
 )
+from iosim.models.layers.models import attention_of, config
 
 F = TypeVar("F", bound=Callable[..., Any])
 Sizes = Mapping[str, str]
@@ -183,7 +183,7 @@ class _File(_AnyPath):
     """The path of a file to be written, checked before anything else is done."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        from iosim.writing import target
+        from iosim.base.writing import target
 
         found = super().convert(value, param, ctx)
         return target(os.fspath(value) if str(value).endswith(os.sep) else found)
@@ -193,7 +193,7 @@ PATH, FILE = _AnyPath(), _File()
 
 
 class Integer(click.ParamType[int]):
-    """A whole number as `iosim.units.parse_int` reads it, from `least` to `most`."""
+    """A whole number as `iosim.core.units.parse_int` reads it, from `least` to `most`."""
 
     name = "INT"
 
@@ -208,7 +208,7 @@ class Integer(click.ParamType[int]):
 
 
 class Real(click.ParamType[float]):
-    """A number as `iosim.units.parse_real` reads it.
+    """A number as `iosim.core.units.parse_real` reads it.
 
     Args:
         asks, holds: what it has to be, as the message says it, and whether it is that.
@@ -231,12 +231,12 @@ MICROSECONDS = Real("a finite number of µs, 0 or more", lambda x: 0 <= x < math
 
 
 class _Graph(_AnyPath):
-    """A graph with its groups, from a file in TOML or JSON: `iosim.layers.files.Written`."""
+    """A graph with its groups, from a file in TOML or JSON: `iosim.models.layers.files.Written`."""
 
     name = "FILE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from iosim.layers.files import load
+        from iosim.models.layers.files import load
 
         return load(super().convert(value, param, ctx)) if isinstance(value, str) else value
 
@@ -250,7 +250,7 @@ class _Machine(click.ParamType[Any]):
     name = "NAME|FILE.toml"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from iosim.hardware import machine as find_machine
+        from iosim.models.hardware import machine as find_machine
 
         return find_machine(value) if isinstance(value, str) else value
 
@@ -339,7 +339,7 @@ def problem_from(kind: str, given: Sizes, model: str | None = None) -> Any:
 
 
 def experts_from(text: str) -> str | int:
-    """A choice of `iosim.layers.routing` as it is typed."""
+    """A choice of `iosim.models.layers.routing` as it is typed."""
     return parse_int("experts", text) if text[:1].isdigit() else text
 
 
@@ -458,7 +458,7 @@ def names_of(problem: type[Any]) -> set[str]:
 def format_problem(problem: Any) -> str:
     """A problem's sizes, and the options that are given, in words.
 
-    >>> from iosim.problem import Attention
+    >>> from iosim.core.problem import Attention
     >>> format_problem(Attention(4096, 64, 32, kv_heads=8, causal=True, window=(128, None)))
     'N = 4,096, d = 64, heads = 32, kv_heads = 8, causal, window = (128, no limit)'
     """

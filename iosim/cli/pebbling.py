@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from iosim.base.errors import InputError
 from iosim.cli import options as opt
 from iosim.cli.watching import watching
-from iosim.errors import InputError
-from iosim.units import parse_range, parse_words, problem_cells
+from iosim.core.units import parse_range, parse_words, problem_cells
 
 if TYPE_CHECKING:
     from iosim.pebbling import Dag, Known, Optimum

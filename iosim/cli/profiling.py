@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
+from iosim.base.errors import InputError
 from iosim.cli import options as opt
-from iosim.errors import InputError
 from iosim.gpu.profiling.kernels import ProfiledKernel, kernels
 from iosim.gpu.profiling.launch import KernelLaunch
 from iosim.gpu.profiling.reading import versions as versions_of
@@ -19,7 +19,7 @@ from iosim.gpu.profiling.running import run as run_profiled
 from iosim.gpu.profiling.running import versions as versions_here
 from iosim.gpu.profiling.show import details, figure, overview, roofs, sentences, to_dict
 from iosim.gpu.profiling.verdict import judge
-from iosim.hardware import Hardware
+from iosim.models.hardware import Hardware
 
 _COMMAND = "the command to be profiled"
 
@@ -186,16 +186,16 @@ def _pattern(kernel: str | None) -> re.Pattern[str]:
 
 def _check_out(out: Path | None) -> None:
     if out is not None:
+        from iosim.base.writing import out_dir
         from iosim.gpu.profiling.saving import check_free
-        from iosim.writing import out_dir
 
         out_dir(out, keep=False)
         check_free(out)
 
 
 def _save(chosen: Sequence[KernelLaunch], out: Path, versions: dict[str, str]) -> None:
+    from iosim.base import provenance
     from iosim.gpu.profiling.saving import save
-    from iosim.output import provenance
 
     # What was typed may have a user's paths.
     save(chosen, out, versions | provenance.of("iosim profile"))

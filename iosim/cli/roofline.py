@@ -10,19 +10,19 @@ from typing import Any
 
 import click
 
+from iosim.base.errors import InputError, closest
 from iosim.cli import options as opt
-from iosim.errors import InputError, closest
-from iosim.fusion.partitions import family
-from iosim.hardware import Hardware
-from iosim.layers.blocks import PHASES
-from iosim.layers.files import Written
-from iosim.layers.graph import opaque
-from iosim.operators import OPERATORS
-from iosim.problem import word_bytes
-from iosim.roofline.report import Roofline
-from iosim.roofline.roof import LIMITS, Roof
-from iosim.roofline.single import ATTENTIONS, SINGLE
-from iosim.units import parse_int
+from iosim.core.problem import word_bytes
+from iosim.core.units import parse_int
+from iosim.models.fusion.partitions import family
+from iosim.models.hardware import Hardware
+from iosim.models.layers.blocks import PHASES
+from iosim.models.layers.files import Written
+from iosim.models.layers.graph import opaque
+from iosim.models.operators import OPERATORS
+from iosim.models.roofline.report import Roofline
+from iosim.models.roofline.roof import LIMITS, Roof
+from iosim.models.roofline.single import ATTENTIONS, SINGLE
 
 _SHOWN = {
     "operator": "name",
@@ -105,8 +105,8 @@ def roofline(
     For OPERATOR (attention, matmul, softmax, …) of given sizes, for a whole model in a phase, or
     for a graph.
     """
-    from iosim import writing
-    from iosim.roofline import figure
+    from iosim.base import writing
+    from iosim.models.roofline import figure
 
     if sum(x is not None for x in (operator, model, graph)) != 1:
         known = ", ".join((*ATTENTIONS, *SINGLE))
@@ -151,8 +151,8 @@ def _only(given: Mapping[str, str], known: Collection[str], of: str) -> None:
 
 
 def _of_operator(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _Answer:
-    from iosim.roofline import single
-    from iosim.roofline.work import works
+    from iosim.models.roofline import single
+    from iosim.models.roofline.work import works
 
     told = dict(given)
     for x in ("phase", "tokens", "attention", "fusion", "no_online_softmax", "experts"):
@@ -195,7 +195,7 @@ def _unknown(roof: Roof) -> tuple[str, ...]:
 
 
 def _of_graph(written: Written, given: Mapping[str, str], roof: Roof) -> _Answer:
-    from iosim.roofline.work import works
+    from iosim.models.roofline.work import works
 
     _only(given, ("fusion", "no_online_softmax", "schedule"), "a graph")
     graph, schedule = written.graph, given.get("schedule")
@@ -239,11 +239,11 @@ _OF_MODEL = (
 
 
 def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _Answer:
-    from iosim.layers.workload import Workload, workload
-    from iosim.roofline.capacity import resident_bytes
-    from iosim.roofline.ridge import reached
-    from iosim.roofline.sentence import does_not_fit, sentence
-    from iosim.roofline.work import L2_DRAM, works_of
+    from iosim.models.layers.workload import Workload, workload
+    from iosim.models.roofline.capacity import resident_bytes
+    from iosim.models.roofline.ridge import reached
+    from iosim.models.roofline.sentence import does_not_fit, sentence
+    from iosim.models.roofline.work import L2_DRAM, works_of
 
     opt.remark_assumed(name)
     _only(given, _OF_MODEL, "a model")

@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from iosim.algorithms import algorithm
+from iosim.base.errors import InputError
 from iosim.cli import options as opt
-from iosim.errors import InputError
+from iosim.core.algorithms import algorithm
+from iosim.core.tiling.rules import choose_tiles
+from iosim.core.units import parse_words
 from iosim.gpu.dram_prediction import Reads, reads
 from iosim.gpu.run.job import Job
-from iosim.hardware import Hardware
-from iosim.tiling.rules import choose_tiles
-from iosim.units import parse_words
+from iosim.models.hardware import Hardware
 
 # What tiles are chosen for where nothing is said, as by `iosim gpu emit`.
 M_WORDS = 2**16

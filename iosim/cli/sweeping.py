@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from iosim.algorithms import algorithm
+from iosim.base.errors import InputError
+from iosim.base.progress import track
 from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
-from iosim.errors import InputError
-from iosim.progress import track
-from iosim.units import LONGEST_AXIS
+from iosim.core.algorithms import algorithm
+from iosim.core.units import LONGEST_AXIS
 
 if TYPE_CHECKING:
     from iosim.sweep import Folder, Pool
@@ -196,8 +196,8 @@ def reproduce(names: Sequence[str], as_json: bool) -> None:
 
     Exit code 1 if one does not.
     """
-    from iosim.checks.reproduce import find
-    from iosim.checks.reproduce import reproduce as run_again
+    from iosim.report.reproduce import find
+    from iosim.report.reproduce import reproduce as run_again
 
     found = []
     for path in track(find(names), "experiments"):

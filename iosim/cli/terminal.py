@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 import iosim
-from iosim.output.cells import printable
+from iosim.base.cells import printable
 
 
 class Printable:

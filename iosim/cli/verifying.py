@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from iosim.base.errors import InputError
 from iosim.cli import options as opt
 from iosim.cli.kinds import known_kind, problem_kind
 from iosim.cli.watching import part_done, watching
-from iosim.errors import InputError
-from iosim.problem import PROBLEMS, Attentions
-from iosim.units import parse_range
+from iosim.core.problem import PROBLEMS, Attentions
+from iosim.core.units import parse_range
 
 if TYPE_CHECKING:
-    from iosim.checks.verify import Report
+    from iosim.report.verify import Report
 
 # Entries of S, over all runs, from which on it is said beforehand that they take long.
 LONG = 10**8
@@ -52,10 +52,10 @@ def verify(
     With --problem attention-backward, every schedule of its gradients.  By default one head of
     GPT-2's size, N 1024 and d 64, without a mask.  Exit code 1 if a check fails.
     """
-    from iosim import writing
-    from iosim.checks import verify as main_job
-    from iosim.checks.inputs import read_inputs
-    from iosim.output import plot
+    from iosim.base import writing
+    from iosim.report import plot
+    from iosim.report import verify as main_job
+    from iosim.report.inputs import read_inputs
 
     problem_of = PROBLEMS[known_kind(kind, opt.ATTENTIONS)]
     hbm: Mapping[str, Any] | None = None
@@ -144,7 +144,7 @@ def _print_runs(report: Report) -> None:
 
 def _print_schedules(report: Report) -> None:
     """A row for each schedule, and what the columns hold where that is no number."""
-    from iosim.checks.verify import SLOPE_TOLERANCE, by_schedule
+    from iosim.report.verify import SLOPE_TOLERANCE, by_schedule
 
     def holds(value: bool | None) -> str:
         return {True: "yes", False: "NO", None: ""}[value]
@@ -214,7 +214,7 @@ def _telling(
 @opt.path("--out", "stem of the figure")
 def plot(table: Path, out: Path | None) -> None:
     """Draw the figure of a table, or of a sweep."""
-    from iosim.output.plot import figure_name, plot_table, save_styled
+    from iosim.report.plot import figure_name, plot_table, save_styled
 
     if table.is_dir():
         from iosim.sweep import Folder

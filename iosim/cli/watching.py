@@ -58,7 +58,7 @@ def watching() -> Iterator[Progress]:
 
 
 class ProgressDisplay:
-    """Listens to loops (`iosim.progress`), and shows each as a `Progress` of its own.
+    """Listens to loops (`iosim.base.progress`), and shows each as a `Progress` of its own.
 
     A loop within another one is not shown: its place is the outer one's line.
     """

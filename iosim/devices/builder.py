@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from iosim.base.errors import ProgramError
+from iosim.base.renamed import renamed
+from iosim.core.problem import Form
 from iosim.devices.program import (
     Around,
     Branch,
@@ -22,9 +25,6 @@ from iosim.devices.program import (
     Together,
     Way,
 )
-from iosim.errors import ProgramError
-from iosim.problem import Form
-from iosim.renamed import renamed
 
 
 class Tracked:

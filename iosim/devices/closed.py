@@ -11,9 +11,9 @@ from typing import Any
 
 import sympy
 
+from iosim.base.errors import ProgramError
 from iosim.bounds import sym
 from iosim.devices.program import Branch, Dealt, DeviceProgram, Levels, Rounds, Send, Together
-from iosim.errors import ProgramError
 
 P, p = sympy.Symbol("P", integer=True, positive=True), sympy.Symbol("p", integer=True)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.errors import InputError, closest
+from iosim.base.errors import InputError, closest
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def dealing(name: str) -> Dealing:
     >>> dealing("stripes")
     Traceback (most recent call last):
         ...
-    iosim.errors.InputError: unknown dealing 'stripes': did you mean 'striped'?
+    iosim.base.errors.InputError: unknown dealing 'stripes': did you mean 'striped'?
     """
     if name not in DEALINGS:
         raise InputError(f"unknown dealing {name!r}: {closest(name, DEALINGS)}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.problem import Array
+from iosim.core.problem import Array
 
 # Of each operand its positions along the axes, by the axis's name.
 Where = Sequence[dict[str, Any]]

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from iosim.problem import Array, BaseProblem, Tensor, axis
+from iosim.core.problem import Array, BaseProblem, Tensor, axis
 
 
 @dataclass(frozen=True, repr=False)

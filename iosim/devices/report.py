@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from iosim.base.errors import InputError, ProgramError
+from iosim.core.problem import word_bytes
 from iosim.devices.bounds import Setting, link_bounds
 from iosim.devices.counting import LinkCounts, count_links
 from iosim.devices.timing import DeviceTimes, device_times, link_speed
 from iosim.devices.walk import OnDevices
-from iosim.errors import InputError, ProgramError
-from iosim.hardware import Hardware
-from iosim.problem import word_bytes
+from iosim.models.hardware import Hardware
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from iosim.base.errors import ProgramError
+from iosim.core.problem import Array
 from iosim.devices.ops import OPS
 from iosim.devices.program import Compute, Dim, Drop, Make, Send, Slab
 from iosim.devices.walk import DeviceStep, OnDevices
-from iosim.errors import ProgramError
-from iosim.problem import Array
 
 
 @dataclass(frozen=True)

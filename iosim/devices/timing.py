@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from iosim.base.errors import InputError
+from iosim.core.problem import word_bytes
 from iosim.devices.program import Compute, Send
 from iosim.devices.walk import OnDevices
-from iosim.errors import InputError
-from iosim.hardware import Hardware
-from iosim.problem import word_bytes
+from iosim.models.hardware import Hardware
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def link_speed(machine: Hardware) -> float:
 
     Raises InputError for a machine whose links have no source.
 
-    >>> from iosim.hardware import machine
+    >>> from iosim.models.hardware import machine
     >>> link_speed(machine("h200"))
     450000000000.0
     """

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.errors import InputError
+from iosim.core.problem import check_size
 from iosim.devices.deals import DEALINGS, Dealing, pairs_seen
 from iosim.devices.ops import OPS
 from iosim.devices.program import (
@@ -27,8 +29,6 @@ from iosim.devices.program import (
     Way,
 )
 from iosim.devices.schedules import DeviceSchedule
-from iosim.errors import InputError
-from iosim.problem import check_size
 
 # Steps are walked one by one, for all devices: the square of it.
 MOST_DEVICES = 1024

@@ -16,8 +16,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from iosim.renamed import renamed
-
 if TYPE_CHECKING:
     from iosim.gpu.emitter.kernels import Emitted, Kernel, Lockstep, emit
     from iosim.gpu.errors import EmitError, GpuError
@@ -38,9 +36,6 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Names are imported when they are used: the list of reports needs none of them."""
-    if name == "InStep":
-        renamed(f"{__name__}.InStep", "Lockstep")
-        name = "Lockstep"
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

@@ -35,13 +35,12 @@ import numpy as np
 from iosim.cache import Cache, replay_many, tiles
 from iosim.cache.partitioned import replay_parts
 from iosim.cache.shared import MOST_DRIFT, Order, drifting, interleaved, lockstep, sweeps
-from iosim.counting.numbers import count, peak
+from iosim.core.counting.numbers import count, peak
+from iosim.core.problem import check_range, check_size, word_bytes
+from iosim.core.units import bytes_of
 from iosim.gpu import l2, launch_trace
 from iosim.gpu.run.job import Job
-from iosim.hardware import Hardware
-from iosim.problem import check_range, check_size, word_bytes
-from iosim.renamed import renamed
-from iosim.units import bytes_of
+from iosim.models.hardware import Hardware
 
 # A sweep is cut into fewer pieces where there would be more accesses.
 MOST_ACCESSES = 2**24
@@ -85,12 +84,6 @@ class Reads:
     halves: int | None
     stores: int
     drift: int | None
-
-    @property
-    def in_step(self) -> int:
-        """The old name of `lockstep`."""
-        renamed("Reads.in_step", "lockstep")
-        return self.lockstep
 
     @property
     def waves(self) -> int:
@@ -156,7 +149,7 @@ def reads(
             drift of several kernels that sweep.
         InputError: numbers out of range, and a machine whose caches have no size.
 
-    >>> from iosim.hardware import machine
+    >>> from iosim.models.hardware import machine
     >>> job = Job("flash2", {"N": 524288, "d": 64, "heads": 1}, {"B_r": 64, "B_c": 64})
     >>> found = reads(job, machine("h200"))
     >>> found.programs, found.waves, found.lockstep

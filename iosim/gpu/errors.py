@@ -1,6 +1,6 @@
 """What can be missing or too small on a GPU: one line each, with what to do."""
 
-from iosim.errors import IosimError
+from iosim.base.errors import IosimError
 
 
 class GpuError(IosimError):

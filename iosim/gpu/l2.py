@@ -28,18 +28,18 @@ from numpy.typing import NDArray
 
 from iosim.cache import Cache, replay, replay_many
 from iosim.cache.shared import Order, by_clock, by_times, interleaved, sweeps
-from iosim.counts import Counts, Direction
+from iosim.core.counts import Counts, Direction
+from iosim.core.problem import word_bytes
+from iosim.core.program.index import At, Number, Span, Tile, Within, dims, unstacked
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Op, Store
+from iosim.core.program.space import named_tiles
+from iosim.core.program.walk import Instance
+from iosim.core.units import bytes_of
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.blocks import Blocks
 from iosim.gpu.emitter.kernels import EmitError
 from iosim.gpu.emitter.nests import Body, chain, nests, touched
 from iosim.gpu.run.job import Job
-from iosim.problem import word_bytes
-from iosim.program.index import At, Number, Span, Tile, Within, dims, unstacked
-from iosim.program.ir import Alloc, Free, Load, Loop, Op, Store
-from iosim.program.space import named_tiles
-from iosim.program.walk import Instance
-from iosim.units import bytes_of
 
 # Programs in lockstep all want the same piece, so it is kept in both halves of L2 (measured:
 # experiments/data/gpu, where 33.6 MB swept in lockstep by all SMs do not fit in 60 MiB).

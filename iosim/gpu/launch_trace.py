@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 from iosim.cache.address_map import resolved
 from iosim.cache.shared import Order
 from iosim.cache.tiles import Passes
+from iosim.core.problem import word_bytes
+from iosim.core.program import space
+from iosim.core.program.block_masks import masks
+from iosim.core.program.index import At, Edge, Number, Plain, Span, Tile, Within, unstacked
+from iosim.core.program.ir import Load, Loop, Store
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.kernels import EmitError
 from iosim.gpu.emitter.nests import Body, chain, grows, nests
 from iosim.gpu.run.job import Job
-from iosim.problem import word_bytes
-from iosim.program import space
-from iosim.program.block_masks import masks
-from iosim.program.index import At, Edge, Number, Plain, Span, Tile, Within, unstacked
-from iosim.program.ir import Load, Loop, Store
-from iosim.program.walk import Instance
 
 Ints = NDArray[np.int64]
 

@@ -26,13 +26,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from iosim.algorithms import algorithm
-from iosim.algorithms._gradients import column_blocks, differentiate, row_sums_of, weigh
-from iosim.algorithms._passes import key_products, row_products, statistics, tile_products
-from iosim.algorithms._shape import Keys, heads
-from iosim.counts import Direction
-from iosim.gpu.emitter.nests import nests
-from iosim.problem import (
+from iosim.core.algorithms import algorithm
+from iosim.core.algorithms._gradients import column_blocks, differentiate, row_sums_of, weigh
+from iosim.core.algorithms._passes import key_products, row_products, statistics, tile_products
+from iosim.core.algorithms._shape import Keys, heads
+from iosim.core.counts import Direction
+from iosim.core.problem import (
     Array,
     Attention,
     AttentionBackward,
@@ -43,11 +42,12 @@ from iosim.problem import (
     option,
     word_bytes,
 )
-from iosim.program.build import Builder, build
-from iosim.program.handles import Buffer
-from iosim.program.index import Affine, Tile
-from iosim.program.ir import Load, Program, Store, nodes
-from iosim.program.walk import Instance, bind
+from iosim.core.program.build import Builder, build
+from iosim.core.program.handles import Buffer
+from iosim.core.program.index import Affine, Tile
+from iosim.core.program.ir import Load, Program, Store, nodes
+from iosim.core.program.walk import Instance, bind
+from iosim.gpu.emitter.nests import nests
 
 # Block sizes for d = 64 on an A100, of both passes: 256 columns and 16 rows at a time
 # (FMHA_kernel_traits<256, 64, 16, …> in fmha_fprop_fp16_kernel.sm80.cu and

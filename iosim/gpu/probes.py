@@ -8,13 +8,13 @@
 
 from __future__ import annotations
 
-from iosim.algorithms import ALGORITHMS, algorithm, named
-from iosim.algorithms._entry import Algorithm
-from iosim.algorithms._passes import statistics
-from iosim.algorithms._shape import heads
-from iosim.errors import InputError, closest
-from iosim.problem import Attention
-from iosim.program.build import Builder
+from iosim.base.errors import InputError, closest
+from iosim.core.algorithms import ALGORITHMS, algorithm, named
+from iosim.core.algorithms._entry import Algorithm
+from iosim.core.algorithms._passes import statistics
+from iosim.core.algorithms._shape import heads
+from iosim.core.problem import Attention
+from iosim.core.program.build import Builder
 
 
 def keys_twice(b: Builder) -> None:

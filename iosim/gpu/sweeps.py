@@ -19,14 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.errors import InputError
 from iosim.cache.shared import MOST_DRIFT, PACE, drifting, paces
-from iosim.errors import InputError
+from iosim.core.problem import check_range
+from iosim.core.program.ir import Loop
 from iosim.gpu import l2
 from iosim.gpu.emitter.blocks import Blocks
 from iosim.gpu.emitter.nests import chain, nests
 from iosim.gpu.run.job import Job
-from iosim.problem import check_range
-from iosim.program.ir import Loop
 
 __all__ = ["MOST_DRIFT", "PACE", "Sweeps"]
 

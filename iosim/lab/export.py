@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from iosim.errors import InputError, closest
+from iosim.base.errors import InputError, closest
+from iosim.base.writing import replacing, target, write_text
+from iosim.core.program.walk import Instance
 from iosim.lab.data.watch import data_of
 from iosim.lab.page import envelope, page
 from iosim.lab.shots import length, scene, shots
-from iosim.output import encode
-from iosim.output.scene import THEMES
-from iosim.program.walk import Instance
-from iosim.writing import replacing, target, write_text
+from iosim.report import encode
+from iosim.report.scene import THEMES
 
 # Frames of a second, if nobody says how many.
 FPS = 12
@@ -39,7 +39,7 @@ def export(
         M: words of fast memory; by default the most that the instance holds.
         title: one line about it.
         fps, seconds: of a movie, as for `iosim.lab.shots.shots`.
-        theme: of a movie, a key of `iosim.output.scene.THEMES`.
+        theme: of a movie, a key of `iosim.report.scene.THEMES`.
         tick: called as ``tick(done, of)`` while the frames of a movie are written.
 
     Returns where it was written.  Raises InputError for another suffix, an unknown theme, and what
@@ -76,7 +76,7 @@ def _pictures(
     theme: str,
     tick: Callable[[int, int], object],
 ) -> Iterator[encode.Picture]:
-    from iosim.output.movie import Screen
+    from iosim.report.movie import Screen
 
     stage = Screen(scene(instance, M, title), theme)
     done, of = 0, length(instance, fps, seconds).frames

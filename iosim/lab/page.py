@@ -12,9 +12,9 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-import iosim
-from iosim.algorithms import ALGORITHMS, algorithm
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.base.revision import __version__
+from iosim.core.algorithms import ALGORITHMS, algorithm
 from iosim.lab.data import DATA
 from iosim.lab.exercises import exercises as read_exercises
 from iosim.lab.packed import compressed
@@ -86,7 +86,7 @@ def envelope(
     return {
         "format": FORMAT,
         "version": VERSION,
-        "iosim": iosim.__version__,
+        "iosim": __version__,
         "views": dict(views),
         "programs": dict(programs or {}),
         "exercises": dict(exercises or {}),
@@ -106,7 +106,7 @@ def page(data: Mapping[str, Any], title: str = "iosim lab") -> str:
     text = as_json(data)
     return _PAGE.format(
         title=escape(title),
-        version=iosim.__version__,
+        version=__version__,
         css=static("lab.css"),
         js=static("lab.js"),
         data=text if len(text) < PACKED_FROM else f'"{compressed(text)}"',

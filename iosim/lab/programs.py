@@ -2,13 +2,13 @@
 
 The value holds what Python knows of a program, so that the page needs no formula of its own:
 
-* ``tree``: the program as `iosim.program.canonical` tells it;
+* ``tree``: the program as `iosim.core.program.canonical` tells it;
 * ``listing``: the lines of `iosim show`, each with the path of its node in the tree;
 * ``closed``: the closed forms of words and of the peak, as polynomials over a table of ``atoms``;
 * ``plans``: what is proven of the search for tiles, by which the page searches too.
 
 A polynomial is a list of terms ``[coefficient, [atom, …]]``, whose atoms are numbers of entries in
-the table: names of sizes and tiles, or records of `iosim.counting.poly`.
+the table: names of sizes and tiles, or records of `iosim.core.counting.poly`.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from typing import Any
 
 import numpy as np
 
-from iosim.algorithms import ALGORITHMS, Algorithm, algorithm
-from iosim.counting.closed import Level, close
-from iosim.counting.legend import legend
-from iosim.counting.poly import Atom, Poly
-from iosim.counting.show import in_columns, listing
-from iosim.errors import InputError
-from iosim.problem import PROBLEMS, Form, Problem
-from iosim.program.block_masks import masks
-from iosim.program.canonical import as_data
-from iosim.program.ir import Load, Loop, Node, Program, Store
-from iosim.program.space import axes
-from iosim.tiling.candidates import DistinctTrips, candidates_of
-from iosim.tiling.endpoint_bounds import Ends, Leaning
-from iosim.tiling.lines import OccupancyLine, tilted
-from iosim.tiling.plan import Plan, plans
-from iosim.tiling.stationary_bounds import filled_holds, hold_lines
+from iosim.base.errors import InputError
+from iosim.core.algorithms import ALGORITHMS, Algorithm, algorithm
+from iosim.core.counting.closed import Level, close
+from iosim.core.counting.legend import legend
+from iosim.core.counting.poly import Atom, Poly
+from iosim.core.counting.show import in_columns, listing
+from iosim.core.problem import PROBLEMS, Form, Problem
+from iosim.core.program.block_masks import masks
+from iosim.core.program.canonical import as_data
+from iosim.core.program.ir import Load, Loop, Node, Program, Store
+from iosim.core.program.space import axes
+from iosim.core.tiling.candidates import DistinctTrips, candidates_of
+from iosim.core.tiling.endpoint_bounds import Ends, Leaning
+from iosim.core.tiling.lines import OccupancyLine, tilted
+from iosim.core.tiling.plan import Plan, plans
+from iosim.core.tiling.stationary_bounds import filled_holds, hold_lines
 
 # Of the value below; it rises when a page that reads it would have to change.
 VERSION = 1

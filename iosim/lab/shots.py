@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.counting.numbers import count, peak
-from iosim.counting.show import listing
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.core.counting.numbers import count, peak
+from iosim.core.counting.show import listing
+from iosim.core.problem import Tensor
+from iosim.core.program.walk import UNKNOWN, Instance, Transfer
 from iosim.lab import steps
 from iosim.lab.steps import Moment
-from iosim.output.scene import Box, Frame, Panel, Scene
-from iosim.problem import Tensor
-from iosim.program.walk import UNKNOWN, Instance, Transfer
+from iosim.report.scene import Box, Frame, Panel, Scene
 
 # Seconds that one step takes where a run is shown step by step, and that the last frame stays.
 PER_STEP, STAYS = 0.3, 2.0

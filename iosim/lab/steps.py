@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.counts import Direction, Key
-from iosim.program.block_masks import masks
-from iosim.program.index import Edge, Tile, dims
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
-from iosim.program.space import (
+from iosim.core.counts import Direction, Key
+from iosim.core.program.block_masks import masks
+from iosim.core.program.index import Edge, Tile, dims
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
+from iosim.core.program.space import (
     Env,
     Range,
     covered,
@@ -27,7 +27,7 @@ from iosim.program.space import (
     running,
     step,
 )
-from iosim.program.walk import Instance, Transfer, ranges
+from iosim.core.program.walk import Instance, Transfer, ranges
 
 # So many transfers before a moment are its trail.
 TRAIL = 24
@@ -49,7 +49,8 @@ class Moment:
     """What stands after a step.
 
     Attributes:
-        line: of the listing (`iosim.counting.show.listing`), from 0; its first line is the title.
+        line: of the listing (`iosim.core.counting.show.listing`), from 0; its first line is the
+        title.
         transfer: what the step moved, if it did.
         trail: the transfers before, oldest first, at most `TRAIL`; the step's own is the last.
         buffers: what is resident, in the order in which it came.

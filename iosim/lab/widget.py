@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from iosim.algorithms import algorithm
-from iosim.errors import InputError, IosimError, closest
+from iosim.base.errors import InputError, IosimError, closest
+from iosim.core.algorithms import algorithm
+from iosim.core.program.ir import Program
+from iosim.core.program.walk import Instance
+from iosim.core.tiling import optimal_tiles
 from iosim.lab.data import DATA
 from iosim.lab.data import watch as watching
 from iosim.lab.page import envelope, payload, static
-from iosim.program.ir import Program
-from iosim.program.walk import Instance
-from iosim.tiling import optimal_tiles
 
 
 def watch(instance: Instance, M: int | None = None) -> Any:
@@ -40,7 +40,7 @@ def watch(instance: Instance, M: int | None = None) -> Any:
     >>> watch("flash2")
     Traceback (most recent call last):
         ...
-    iosim.errors.InputError: watch takes an instance, got str: pass what iosim.bind returns
+    iosim.base.errors.InputError: watch takes an instance, got str: pass what iosim.bind returns
     """
     if not isinstance(instance, Instance):
         raise InputError(

@@ -28,15 +28,15 @@ from typing import Any
 
 import numpy as np
 
-from iosim.cache.compiled import available, compiled
-from iosim.errors import InputError
+from iosim.base.compiled import available, compiled
+from iosim.base.errors import InputError
+from iosim.core.problem import check_size
 from iosim.pebbling import annealing_loops as state_layout
 from iosim.pebbling.annealing_loops import VOID
 from iosim.pebbling.bits import members
 from iosim.pebbling.dag import Dag, check_memory
 from iosim.pebbling.game import Game, Move
 from iosim.pebbling.operations import Operation, Operations, operations
-from iosim.problem import check_size
 
 HOT, COLD = 2.0, 0.12  # of the heats of a round, in transfers
 FIRST, LONGEST = 4_000, 1 << 20  # changes tried in the first round, and in the longest

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from iosim.errors import InputError, closest
+from iosim.base.errors import InputError, closest
+from iosim.core.problem import Attention, AttentionBackward, Attentions
+from iosim.core.units import problem_cells
 from iosim.pebbling.dag import Dag
 from iosim.pebbling.maker import LARGEST, Maker, check_reach
-from iosim.problem import Attention, AttentionBackward, Attentions
-from iosim.units import problem_cells
 
 SOFTMAX = ("fused", "exp", "free")
 
@@ -22,9 +22,9 @@ def attention(
 ) -> Dag:
     """softmax(QKᵀ)V: scores, row sums, weighted sums, and their quotients.
 
-    Options are those of `iosim.problem.Attention`.  Of the scores those are vertices whose row sees
-    the column, of K and V the rows that are seen; heads of a group share theirs.  With `statistics`
-    L, the log of each row sum, is an output.
+    Options are those of `iosim.core.problem.Attention`.  Of the scores those are vertices whose row
+    sees the column, of K and V the rows that are seen; heads of a group share theirs.  With
+    `statistics` L, the log of each row sum, is an output.
 
     softmax "fused"
         E[i,j] = exp(Σ q·k): the exponential is part of the vertex that completes the score.
@@ -50,9 +50,9 @@ def attention_backward(
 ) -> Dag:
     """The gradients dQ, dK and dV of softmax(QKᵀ)V: five products of every pair of rows.
 
-    Options are those of `iosim.problem.AttentionBackward`.  Inputs are Q, K, V and dO, and L and O,
-    of which D, the row sums of dO ∘ O, are made.  dS[i,j] = P[i,j]·(dP[i,j] − D[i]) is a vertex of
-    its own, with a word of its own.
+    Options are those of `iosim.core.problem.AttentionBackward`.  Inputs are Q, K, V and dO, and L
+    and O, of which D, the row sums of dO ∘ O, are made.  dS[i,j] = P[i,j]·(dP[i,j] − D[i]) is a
+    vertex of its own, with a word of its own.
 
     softmax "fused"
         P[i,j] = exp(Σ q·k − L[i]): L is one more term of the sum, and the exponential is part of

@@ -7,7 +7,7 @@ was red in the step before, is loaded in it, or is computed in it.  Needs ortool
 
 from __future__ import annotations
 
-from iosim.errors import InputError, install
+from iosim.base.errors import InputError, install
 from iosim.pebbling.dag import Dag, check_memory
 
 

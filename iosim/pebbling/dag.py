@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from iosim.display import Displayed
-from iosim.errors import InputError, closest
+from iosim.base.display import Displayed
+from iosim.base.errors import InputError, closest
 
 FEW, LONG = 40, 200  # names that a message lists, and characters of a name that it shows
 MOST = 2**40  # words of one vertex
@@ -37,7 +37,7 @@ class Dag(Displayed):
     outputs: tuple[str, ...] = ()
     sums: frozenset[str] = field(default=frozenset())
     words: tuple[int, ...] = ()
-    html_by = "iosim.output.views:dag"
+    html_by = "iosim.report.views:dag"
 
     def __repr__(self) -> str:
         return f"<Dag {self.name}: {len(self.preds):,} vertices>"
@@ -176,7 +176,7 @@ def check_dag(value: object) -> None:
     >>> check_dag("pyramid")
     Traceback (most recent call last):
         ...
-    iosim.errors.InputError: the game is played on a graph, got str: give a Dag, like \
+    iosim.base.errors.InputError: the game is played on a graph, got str: give a Dag, like \
 iosim.pebbling.pyramid(3)
     """
     if not isinstance(value, Dag):

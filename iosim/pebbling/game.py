@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from iosim.errors import CapacityError, InputError, ProgramError, ResidencyError, closest
+from iosim.base.errors import CapacityError, InputError, ProgramError, ResidencyError, closest
 from iosim.pebbling.dag import Dag, unknown
 
 

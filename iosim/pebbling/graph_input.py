@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
 from iosim.pebbling.dag import Dag, short, unknown
 from iosim.pebbling.maker import check_reach
 

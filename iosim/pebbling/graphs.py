@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from iosim.core.problem import check_size
 from iosim.pebbling.attention_dags import (
     attention_of,
     gradients_of,
@@ -14,7 +15,6 @@ from iosim.pebbling.attention_dags import (
 )
 from iosim.pebbling.dag import Dag
 from iosim.pebbling.maker import LARGEST, Maker, Preds, check_reach
-from iosim.problem import check_size
 
 
 def matmul(m: int, n: int, k: int, sums: str = "chain") -> Dag:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from iosim.cache.compiled import available, compiled
+from iosim.base.compiled import available, compiled
 from iosim.pebbling.annealing import Annealing
 from iosim.pebbling.annealing_loops import annealed_some
 from iosim.pebbling.graphs import tree

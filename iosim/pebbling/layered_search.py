@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.cache.compiled import compiled
+from iosim.base.compiled import compiled
 from iosim.pebbling import bounding, expanding, settling, state_layout, thinning
 from iosim.pebbling.bits import popcount
 from iosim.pebbling.chains import chain_arrays

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iosim.errors import InputError, closest
+from iosim.base.errors import InputError, closest
 from iosim.pebbling.dag import Dag
 
 SUMS = ("vertex", "chain")

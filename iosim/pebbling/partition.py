@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.core.problem import check_size
 from iosim.pebbling.bits import mask, members
 from iosim.pebbling.dag import Dag, check_dag
 from iosim.pebbling.game import Move
-from iosim.problem import check_size
 
 # Sets of vertices that contain their operands: with more of them than this a search takes minutes.
 LARGEST = 20_000

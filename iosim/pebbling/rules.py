@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
 from iosim.pebbling.bits import mask, members
 from iosim.pebbling.dag import Dag, check_memory
 from iosim.pebbling.operations import Operation, operations

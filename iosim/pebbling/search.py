@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from iosim.cache.memory import resident_bytes
+from iosim.base.memory import resident_bytes
 from iosim.pebbling.annealing import Annealing
 from iosim.pebbling.bounds import root_bound
 from iosim.pebbling.chains import choose

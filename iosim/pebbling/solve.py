@@ -15,14 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.cache.memory import resident_bytes
-from iosim.display import Tabled
-from iosim.errors import InputError
+from iosim.base.display import Tabled
+from iosim.base.errors import InputError
+from iosim.base.memory import resident_bytes
+from iosim.core.problem import check_size
 from iosim.pebbling.dag import Dag, check_dag, check_memory
 from iosim.pebbling.game import Game, Move
 from iosim.pebbling.rules import compile_rules
 from iosim.pebbling.search import SPARE, Found, search
-from iosim.problem import check_size
 
 MEMORY = 4 * 2**30
 
@@ -52,8 +52,8 @@ class Optimum(Tabled):
     seconds: float
     states: int
     stopped: str
-    html_by = "iosim.output.views:optimum"
-    table_by = "iosim.output.views:optimum_table"
+    html_by = "iosim.report.views:optimum"
+    table_by = "iosim.report.views:optimum_table"
 
     def __repr__(self) -> str:
         return f"<Optimum of {self.dag.name}, M = {self.M:,}: {self.summary}>"

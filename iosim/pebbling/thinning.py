@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from iosim.cache.compiled import popcount
+from iosim.base.compiled import popcount
 from iosim.pebbling.expanding import place
 from iosim.pebbling.state_layout import (
     AT,

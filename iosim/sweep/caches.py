@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.algorithms import algorithm
+from iosim.base.compiled import available
+from iosim.base.errors import InputError, closest
 from iosim.cache import POLICIES, Cache, closed, replay_many, touches
-from iosim.cache.compiled import available
-from iosim.errors import InputError, closest
-from iosim.problem import Family
-from iosim.program.ir import Program
-from iosim.program.walk import Instance, bind
-from iosim.tiling.rules import choose_many
+from iosim.core.algorithms import algorithm
+from iosim.core.problem import Family
+from iosim.core.program.ir import Program
+from iosim.core.program.walk import Instance, bind
+from iosim.core.tiling.rules import choose_many
 
 Ints = NDArray[np.int64]
 

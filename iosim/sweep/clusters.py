@@ -13,7 +13,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from multiprocessing import resource_tracker
 from typing import Any
 
-from iosim.errors import InputError, IosimError
+from iosim.base.errors import InputError, IosimError
 from iosim.sweep.executors import Pool, width_of
 from iosim.sweep.need import distributed
 

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
 
-import iosim
-from iosim.engines import engine
-from iosim.errors import InputError, IosimError
-from iosim.output.provenance import this_command
-from iosim.revision import REVISION
+from iosim.base.errors import InputError, IosimError
+from iosim.base.provenance import this_command
+from iosim.base.revision import REVISION, __version__
+from iosim.core.engines import engine
 from iosim.sweep.caches import EXPLICIT
 from iosim.sweep.executors import Pool, serial
 from iosim.sweep.folder import Broken, Folder
@@ -141,7 +140,7 @@ def _check_made_by_this(folder: Folder) -> None:
     sweep = folder.sweep
     made, now = (
         f"iosim {version}, revision {revision}"
-        for version, revision in ((sweep.version, sweep.revision), (iosim.__version__, REVISION))
+        for version, revision in ((sweep.version, sweep.revision), (__version__, REVISION))
     )
     if made != now:
         raise InputError(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
 from iosim.sweep.folder import Folder
 from iosim.sweep.need import duckdb, need, pyarrow
 

@@ -1,4 +1,4 @@
-"""How the engines of `iosim.engines` count a shard: point by point, or many points at once."""
+"""How the engines of `iosim.core.engines` count a shard: point by point, or many points at once."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.algorithms import algorithm
-from iosim.counting.numbers import peak_many
-from iosim.counts import Key
-from iosim.engines import CountOne, engine
-from iosim.problem import Family
-from iosim.program.ir import Program
-from iosim.program.walk import bind
-from iosim.tiling.rules import rule_of
+from iosim.core.algorithms import algorithm
+from iosim.core.counting.numbers import peak_many
+from iosim.core.counts import Key
+from iosim.core.engines import CountOne, engine
+from iosim.core.problem import Family
+from iosim.core.program.ir import Program
+from iosim.core.program.walk import bind
+from iosim.core.tiling.rules import rule_of
 
 Ints = NDArray[np.int64]
 Counted = tuple[dict[Key, Ints], Ints, NDArray[np.float64]]

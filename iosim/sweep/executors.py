@@ -15,7 +15,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExec
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
 
 MOST_WORKERS = 4096
 THREADS = "/proc/self/task"

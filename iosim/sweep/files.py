@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from iosim.errors import IosimError
+from iosim.base.errors import IosimError
 
 # More bytes than any shard or manifest has.
 LARGEST = 2**31

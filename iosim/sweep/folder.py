@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from iosim.display import Displayed, call_by_path
-from iosim.errors import InputError, IosimError
-from iosim.output import provenance
-from iosim.reading import parse
+from iosim.base import provenance
+from iosim.base.display import Displayed, call_by_path
+from iosim.base.errors import InputError, IosimError
+from iosim.base.reading import parse
 from iosim.sweep.caches import EXPLICIT
 from iosim.sweep.files import Damaged, read_regular, write_in_place, writing
 from iosim.sweep.grid import Sweep
@@ -91,7 +91,7 @@ class Folder(Displayed):
 
     path: Path
     manifest: Mapping[str, Any]
-    html_by = "iosim.output.views:folder"
+    html_by = "iosim.report.views:folder"
 
     def __repr__(self) -> str:
         return f"<Folder {str(self.path)!r}: {self.manifest['kind']}>"
@@ -368,7 +368,7 @@ class Folder(Displayed):
 
     def plot(self) -> Any:
         """Words against M, a line for each schedule and set of sizes: a matplotlib Figure."""
-        return call_by_path("iosim.output.views:folder_figure", self)
+        return call_by_path("iosim.report.views:folder_figure", self)
 
 
 def joined(tables: Sequence[Any]) -> Any:

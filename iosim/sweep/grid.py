@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.algorithms import algorithm, named
-from iosim.engines import engine as find_engine
-from iosim.errors import InputError, closest
-from iosim.problem import LIMITS, PROBLEMS, Family, Option, size_names
-from iosim.program.ir import Program
-from iosim.reading import read_toml
-from iosim.revision import REVISION
+from iosim.base.errors import InputError, closest
+from iosim.base.reading import read_toml
+from iosim.base.revision import REVISION, __version__
+from iosim.core.algorithms import algorithm, named
+from iosim.core.engines import engine as find_engine
+from iosim.core.problem import LIMITS, PROBLEMS, Family, Option, size_names
+from iosim.core.program.ir import Program
+from iosim.core.units import parse_option
 from iosim.sweep.caches import EXPLICIT, REPLAY, check_grid, policies
 from iosim.sweep.engines import ROWS_ONE, rows_per_shard
 from iosim.sweep.task import Task, program_hash
@@ -39,7 +40,6 @@ from iosim.sweep.typed import (
     sides,
     tile_ranges,
 )
-from iosim.units import parse_option
 
 Ints = NDArray[np.int64]
 
@@ -117,17 +117,17 @@ class Sweep:
 
     Attributes:
         algorithms: registered names.
-        sizes: ``((name, range), …)``, ranges as `iosim.units.parse_range` takes them; options that
-            are sizes, and the ``left`` and ``right`` of a window, are among them.
+        sizes: ``((name, range), …)``, ranges as `iosim.core.units.parse_range` takes them; options
+            that are sizes, and the ``left`` and ``right`` of a window, are among them.
         M: a range of words (or bytes, with `dtype`).
         tiles: ``auto``, a published rule, or ``B_r=16:256:x2,B_c=64``; tiles that are left out
             are chosen optimally.
-        engine: a name of `iosim.engines.ENGINES`.
+        engine: a name of `iosim.core.engines.ENGINES`.
         feasible: leave out points where the tiles don't fit into M, or none would.
         shard_rows: points in a shard; 0 for as many as suit the engine.
         dtype: in which M is bytes, or None where it is words.
         version: of iosim.
-        revision: of what counts, searches and bounds (`iosim.revision`).
+        revision: of what counts, searches and bounds (`iosim.base.revision`).
         options: ``((name, value), …)``, as typed: options of the problem that all points share.
         policy: who decides what stays in fast memory, one or more, as typed: ``explicit`` is the
             schedule itself; the keys of `iosim.cache.POLICIES` are fully associative caches of M
@@ -158,7 +158,6 @@ class Sweep:
         Raises InputError for anything that cannot be swept: unknown names, malformed or empty
         ranges, sizes that are missing or that no algorithm has.
         """
-        import iosim
 
         names = tuple(
             dict.fromkeys(
@@ -200,7 +199,7 @@ class Sweep:
             feasible=as_bool(options.get("feasible")),
             shard_rows=as_rows(options.get("shard_rows")),
             dtype=text.get("dtype"),
-            version=iosim.__version__,
+            version=__version__,
             revision=REVISION,
             options=tuple((k, shared[k]) for k in may if k in shared),
             policy=text.get("policy", EXPLICIT),

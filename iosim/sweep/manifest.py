@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from iosim.counting.show import show
-from iosim.errors import InputError, IosimError
-from iosim.program.canonical import canonical
-from iosim.reading import parse
+from iosim.base.errors import InputError, IosimError
+from iosim.base.reading import parse
+from iosim.core.counting.show import show
+from iosim.core.program.canonical import canonical
 from iosim.sweep.files import Damaged, read_regular
 from iosim.sweep.grid import Block, Sweep
 from iosim.sweep.work import schema

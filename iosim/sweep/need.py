@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from iosim.errors import IosimError, pip
+from iosim.base.errors import IosimError, pip
 
 
 def need(name: str, package: str = "iosim[sweep]") -> Any:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from iosim.errors import InputError
-from iosim.output.provenance import this_command
+from iosim.base.errors import InputError
+from iosim.base.provenance import this_command
+from iosim.base.writing import replacing
 from iosim.sweep.database import (
     BATCH_ROWS,
     connected,
@@ -26,7 +27,6 @@ from iosim.sweep.database import (
 from iosim.sweep.files import writing
 from iosim.sweep.folder import Folder, joined
 from iosim.sweep.need import need, pyarrow
-from iosim.writing import replacing
 
 
 @dataclass(frozen=True)

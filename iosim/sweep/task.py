@@ -13,9 +13,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from iosim.algorithms import algorithm
-from iosim.problem import Form
-from iosim.program.canonical import digest
+from iosim.core.algorithms import algorithm
+from iosim.core.problem import Form
+from iosim.core.program.canonical import digest
 
 # 128 bits of SHA-256 as hexadecimal digits: a billion rows collide with odds of 10⁻²¹.
 DIGITS = 32
@@ -27,15 +27,15 @@ class Task:
 
     Attributes:
         algorithm: the registry's name; not hashed, since the program says what is run.
-        program: SHA-256 of the schedule's canonical form (`iosim.program.canonical`).
+        program: SHA-256 of the schedule's canonical form (`iosim.core.program.canonical`).
         sizes: ``((name, extent), …)``, options that are sizes among them; the other options are the
             program's.
         M: words of fast memory.
         tiles: as asked: ``auto``, a published rule, or values (``B_r=64,B_c=32``).
-        engine: what counts (`iosim.engines.ENGINES`).
+        engine: what counts (`iosim.core.engines.ENGINES`).
         policy: who decides what stays in fast memory: ``explicit`` is the schedule itself.
         version: of iosim.
-        revision: of what counts, searches and bounds (`iosim.revision`).
+        revision: of what counts, searches and bounds (`iosim.base.revision`).
 
     >>> from iosim.sweep import Sweep
     >>> task = Sweep.of(algo="flash2", N=1024, d=64, M=4096).task(0)

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from iosim.algorithms import algorithm
-from iosim.errors import InputError, closest
-from iosim.problem import LIMITS, Option, whole_number
-from iosim.tiling.rules import rule_of
-from iosim.units import (
+from iosim.base.errors import InputError, closest
+from iosim.core.algorithms import algorithm
+from iosim.core.problem import LIMITS, Option, whole_number
+from iosim.core.tiling.rules import rule_of
+from iosim.core.units import (
     LONGEST_AXIS,
     parse_option,
     sizes_of,

@@ -22,16 +22,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.algorithms import algorithm
 from iosim.bounds import best_lower_bound_many
-from iosim.counting.numbers import peak_many
-from iosim.counts import Key
+from iosim.core.algorithms import algorithm
+from iosim.core.counting.numbers import peak_many
+from iosim.core.counts import Key
+from iosim.core.tiling.rules import choose_many
 from iosim.sweep.caches import EXPLICIT, moved
 from iosim.sweep.engines import count_columns
 from iosim.sweep.grid import Block, Shard, Sweep, point_tiles
 from iosim.sweep.need import pyarrow
 from iosim.sweep.task import hashes, head_text
-from iosim.tiling.rules import choose_many
 
 Ints = NDArray[np.int64]
 Columns = dict[str, Ints]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from iosim.bounds import charges as table
-from iosim.checks.proof import require, step
+from iosim.report.proof import require, step
 
 from . import constants, executions
 

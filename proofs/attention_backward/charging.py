@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from iosim.bounds import charges as table
-from iosim.checks.proof import step, unsat
+from iosim.report.proof import step, unsat
 
 from . import constants
 from .executions import OF_ROWS, WORDS

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from iosim.checks.proof import identity, step, unsat
+from iosim.report.proof import identity, step, unsat
 
 from . import constants
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from iosim.bounds.charges import MIXTURES
-from iosim.checks.proof import require, step, unsat
+from iosim.report.proof import require, step, unsat
 
 from . import accounting, constants, executions
 

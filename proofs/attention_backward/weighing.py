@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from iosim.checks.proof import require, step, unsat
+from iosim.report.proof import require, step, unsat
 
 from . import constants
 

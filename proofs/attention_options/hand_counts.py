@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.bounds.unified import CLASSES, pattern_bound, pattern_bound_many
-from iosim.checks.proof import require, step
+from iosim.report.proof import require, step
 
 from . import constants
 

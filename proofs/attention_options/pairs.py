@@ -8,7 +8,7 @@ import itertools
 import random
 from collections.abc import Iterator
 
-from iosim.checks.proof import require, step, unsat
+from iosim.report.proof import require, step, unsat
 
 from ..constant_tight.accounting import Drawn, check
 from ..constant_tight.executions import Head, order_of

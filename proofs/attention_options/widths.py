@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from iosim.bounds.unified import caps, multipliers
-from iosim.checks.proof import identity, require, step, unsat
+from iosim.report.proof import identity, require, step, unsat
 
 from ..constant_tight.climbing import climb
 from . import constants

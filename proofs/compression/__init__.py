@@ -11,7 +11,7 @@ from math import isqrt
 
 import numpy as np
 
-from iosim.checks.proof import identity, require, step, unsat
+from iosim.report.proof import identity, require, step, unsat
 
 from .programs import Instruction, by_chunks, by_spills, by_tiles
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.checks.proof import require, step
+from iosim.report.proof import require, step
 
 from . import constants, executions, tree_executions
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from iosim.bounds.unified import caps
-from iosim.checks.proof import identity, require, step
+from iosim.report.proof import identity, require, step
 
 from . import constants
 from .search import most_work

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
-from iosim.checks.proof import identity, require, step, unsat
+from iosim.report.proof import identity, require, step, unsat
 
 from . import constants
 

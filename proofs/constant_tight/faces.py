@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from iosim.bounds.unified import caps
-from iosim.checks.proof import identity, require, step, unsat
+from iosim.report.proof import identity, require, step, unsat
 
 from . import constants
 

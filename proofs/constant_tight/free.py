@@ -9,7 +9,7 @@ import random
 import numpy as np
 
 from iosim.bounds.unified import pv_products
-from iosim.checks.proof import identity, require, step, unsat
+from iosim.report.proof import identity, require, step, unsat
 
 from . import constants, executions, free_executions
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from iosim.bounds import unified
 from iosim.bounds.unified import caps
-from iosim.checks.proof import require, step
+from iosim.report.proof import require, step
 
 from . import constants
 from .climbing import climb

@@ -8,7 +8,7 @@ import itertools
 from fractions import Fraction
 from typing import Any
 
-from iosim.checks.proof import identity, require, step, unsat
+from iosim.report.proof import identity, require, step, unsat
 
 from . import constants
 

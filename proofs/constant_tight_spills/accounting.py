@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 from iosim.bounds.unified.boxes import Weights
-from iosim.checks.proof import require, step
+from iosim.report.proof import require, step
 
 from ..constant_tight import executions
 from ..constant_tight.accounting import Drawn, draw_executions, filled_memory

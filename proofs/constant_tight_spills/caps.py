@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 
 from iosim.bounds.unified import boxes, spills
-from iosim.checks.proof import identity, require, step, unsat
+from iosim.report.proof import identity, require, step, unsat
 
 from . import constants, shapes
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 from functools import cache
 
-from iosim.checks.proof import require, step, unsat
+from iosim.report.proof import require, step, unsat
 
 from .game import Dag, Graph, Move, bits, cheapest, clean, forests, graphs, transfers
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from functools import cache
 
-from iosim.checks.proof import require
+from iosim.report.proof import require
 
 Graph = tuple[tuple[int, ...], ...]  # parents of each vertex, all of them smaller
 Move = tuple[str, int]

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from iosim.checks.proof import NotInstalled, require, step
+from iosim.report.proof import NotInstalled, require, step
 
 from . import schedules, twin
 

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from iosim.checks.proof import require, step
+from iosim.report.proof import require, step
 
 from . import building
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import iosim
 from iosim import pebbling
-from iosim.checks.proof import require, step
+from iosim.report.proof import require, step
 
 from . import searched, translated, twin
 

@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.checks.proof import require, step
+from iosim.report.proof import require, step
 
 from ..constant_tight import executions, free_executions, tree_executions
 from . import building, classes, twin

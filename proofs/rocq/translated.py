@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from iosim.program.index import unstacked
-from iosim.program.ir import Alloc, Free, Load, Loop, Op, Store
-from iosim.program.space import Range, covered, inside, running
-from iosim.program.walk import Instance, ranges
+from iosim.core.program.index import unstacked
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Op, Store
+from iosim.core.program.space import Range, covered, inside, running
+from iosim.core.program.walk import Instance, ranges
 
 from . import twin
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from iosim.checks.proof import require, step
+from iosim.report.proof import require, step
 
 from ..attention_options.pairs import draw_pairs
 from ..constant_tight.accounting import Drawn

@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import ceil, inf
 
 from iosim.bounds import sweeps as evaluated
-from iosim.checks.proof import require, step
+from iosim.report.proof import require, step
 
 from ..constant_tight.executions import Task, order_of
 from . import constants, game, plays

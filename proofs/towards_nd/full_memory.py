@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from iosim.bounds import stays as evaluated
-from iosim.checks.proof import require, step, unsat
+from iosim.report.proof import require, step, unsat
 
 from . import constants, plays
 from .chain import streaming

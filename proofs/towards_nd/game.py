@@ -6,7 +6,7 @@ import functools
 import itertools
 from fractions import Fraction
 
-from iosim.checks.proof import require, step
+from iosim.report.proof import require, step
 
 from . import constants
 

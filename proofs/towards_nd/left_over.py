@@ -7,7 +7,7 @@ import random
 from fractions import Fraction
 
 from iosim.bounds import left_over as evaluated
-from iosim.checks.proof import require, step, unsat
+from iosim.report.proof import require, step, unsat
 
 from . import constants
 from .moments import least_paid

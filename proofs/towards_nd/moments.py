@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, inf, sqrt
 
-from iosim.checks.proof import require, step
+from iosim.report.proof import require, step
 
 from . import constants, game, plays
 from .plays import Item, Side

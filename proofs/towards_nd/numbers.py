@@ -8,8 +8,8 @@ import random
 from fractions import Fraction
 
 from iosim.bounds import bound
-from iosim.checks.proof import require, step, unsat
-from iosim.problem import Attention
+from iosim.core.problem import Attention
+from iosim.report.proof import require, step, unsat
 
 from . import constants
 

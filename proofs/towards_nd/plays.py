@@ -6,7 +6,7 @@ import itertools
 import random
 from dataclasses import dataclass
 
-from iosim.checks.proof import require
+from iosim.report.proof import require
 
 Stay = tuple[int, int]  # its first and last step
 Item = tuple[str, int, int]

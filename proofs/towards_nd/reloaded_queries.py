@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from fractions import Fraction
 
-from iosim.checks.proof import require, step, unsat
+from iosim.report.proof import require, step, unsat
 
 from . import constants, plays
 from .chain import in_blocks

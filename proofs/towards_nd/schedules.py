@@ -7,17 +7,17 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from iosim.algorithms import all_algorithms
-from iosim.checks.proof import require, step
-from iosim.counting.numbers import count, peak
-from iosim.errors import CapacityError
-from iosim.problem import Attention
-from iosim.program.index import Index, Tile, cut, dims
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store
-from iosim.program.ops import OPS
-from iosim.program.space import inside, running
-from iosim.program.walk import Instance, bind, ranges
-from iosim.tiling import optimal_tiles
+from iosim.base.errors import CapacityError
+from iosim.core.algorithms import all_algorithms
+from iosim.core.counting.numbers import count, peak
+from iosim.core.problem import Attention
+from iosim.core.program.index import Index, Tile, cut, dims
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store
+from iosim.core.program.ops import OPS
+from iosim.core.program.space import inside, running
+from iosim.core.program.walk import Instance, bind, ranges
+from iosim.core.tiling import optimal_tiles
+from iosim.report.proof import require, step
 
 from . import accounting
 

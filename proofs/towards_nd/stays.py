@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
 from math import floor
 
-from iosim.checks.proof import require, step
+from iosim.report.proof import require, step
 
 from ..constant_tight.executions import Entry, Task, Word, _Memory, order_of, sizes
 from ..constant_tight.tree_executions import _Trees

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import iosim
+from iosim.core.program.canonical import digest
+from iosim.core.program.ir import Program
 from iosim.lab.programs import program_data
-from iosim.program.canonical import digest
-from iosim.program.ir import Program
 
 FRONT = Path(__file__).parents[2] / "iosim/lab/front"
 Ask = Callable[[list[dict[str, Any]]], list[Any]]

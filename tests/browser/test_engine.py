@@ -28,12 +28,12 @@ from strategies import (
 )
 
 import iosim
-from iosim.counting.closed import close
-from iosim.counting.poly import Sum
-from iosim.errors import InputError, ProgramError
+from iosim.base.errors import InputError, ProgramError
+from iosim.core.counting.closed import close
+from iosim.core.counting.poly import Sum
+from iosim.core.program.ir import Program
+from iosim.core.trace import transfers
 from iosim.lab.programs import program_data
-from iosim.program.ir import Program
-from iosim.trace import transfers
 
 Case = tuple[Program, dict[str, int], dict[str, int], dict[str, Any]]
 

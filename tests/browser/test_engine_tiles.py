@@ -20,14 +20,14 @@ from strategies import (
 )
 
 import iosim
-from iosim.counting.numbers import count_many, peak_many
-from iosim.errors import CapacityError, InputError, ProgramError
+from iosim.base.errors import CapacityError, InputError, ProgramError
+from iosim.core.counting.numbers import count_many, peak_many
+from iosim.core.problem.family import Family
+from iosim.core.program.block_masks import masks
+from iosim.core.program.ir import Program
+from iosim.core.tiling import optimal_tiles, optimal_tiles_many, smallest_capacity
 from iosim.lab.data.watch import MASKS
 from iosim.lab.programs import program_data
-from iosim.problem.family import Family
-from iosim.program.block_masks import masks
-from iosim.program.ir import Program
-from iosim.tiling import optimal_tiles, optimal_tiles_many, smallest_capacity
 
 FORMS: dict[str, dict[str, Any]] = {
     "plain": {},

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sizes import draws
 
 import iosim
-from iosim.errors import InputError
+from iosim.base.errors import InputError
 from iosim.lab.exercises import exercises
 from iosim.lab.exercises.expression import evaluate
 from iosim.lab.programs import algorithm_data

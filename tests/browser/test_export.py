@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Page
 
 from iosim import Attention, algorithm, bind, count
+from iosim.core.problem import BlockSparse
+from iosim.core.program.walk import Instance
 from iosim.lab.export import export
-from iosim.problem import BlockSparse
-from iosim.program.walk import Instance
 
 CAUSAL = Attention(96, 8, 4, kv_heads=2, causal=True)
 FLASH2 = algorithm("flash2").program_for(CAUSAL)

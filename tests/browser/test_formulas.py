@@ -12,9 +12,9 @@ from engine import asker
 from sizes import draws
 
 from iosim.bounds import BOUNDS
+from iosim.core.problem import Attention, Form
 from iosim.lab.data import slope
 from iosim.lab.data.traced import Formulas
-from iosim.problem import Attention, Form
 
 POINTS = 4000
 MASKED = draws(3000, 600)

@@ -20,7 +20,7 @@ from iosim.gpu import l2
 from iosim.gpu.run.job import Job
 from iosim.gpu.sweeps import MOST_DRIFT, PACE, Sweeps
 from iosim.lab.data import hardware
-from iosim.output.table import read_csv
+from iosim.report.table import read_csv
 
 GPUS = Path(__file__).parents[2] / "experiments" / "data" / "gpu"
 MIB = 2**20

@@ -15,7 +15,7 @@ from test_lab_pebbles import BOARDS, best_of, cleaned, dag_of, moves_of
 from test_pebbling_oracle import as_dag, random_graph
 
 import proofs.hong_kung as hong_kung
-from iosim.errors import IosimError
+from iosim.base.errors import IosimError
 from iosim.pebbling import Dag, Game, Move, grid, optimum, replay, segments
 from iosim.pebbling.game import KINDS as ALL
 from proofs.hong_kung.game import clean

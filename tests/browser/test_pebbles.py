@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from test_lab_pebbles import BOARDS, best_of, cleaned, dag_of, moves_of
 
-from iosim.errors import IosimError
+from iosim.base.errors import IosimError
 from iosim.lab.page import page as written
 from iosim.pebbling import Game, Move, from_edges, optimum, segments
 

@@ -14,7 +14,7 @@ from screens import refuses, texts
 from speed import ARROW, ONWARD, answers_in
 
 from iosim.bounds import best_lower_bound, bounds_for
-from iosim.problem import Attention
+from iosim.core.problem import Attention
 
 N, D = 1024, 64
 Open = Callable[..., Any]

@@ -15,11 +15,11 @@ from sizes import draws
 from speed import ONWARD, answers_in
 
 import iosim
+from iosim.base.errors import CapacityError, InputError
 from iosim.bounds import bounds_for
-from iosim.errors import CapacityError, InputError
+from iosim.core.problem import Attention
+from iosim.core.tiling import optimal_tiles, smallest_capacity
 from iosim.lab.data.watch import MASKS
-from iosim.problem import Attention
-from iosim.tiling import optimal_tiles, smallest_capacity
 
 LINKS = draws(120, 30)
 Open = Callable[..., Any]

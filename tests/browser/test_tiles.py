@@ -16,9 +16,9 @@ from engine import Engine
 from screens import refuses, texts
 
 import iosim
-from iosim.counting.numbers import peak_many
+from iosim.core.counting.numbers import peak_many
+from iosim.core.problem import Attention
 from iosim.lab.data.tiles import PLANES
-from iosim.problem import Attention
 
 E04 = Path(__file__).parents[2] / "experiments" / "data" / "e04_blocks"
 N, D, M = 1024, 64, 24_576

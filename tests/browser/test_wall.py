@@ -13,14 +13,14 @@ from rules import judged
 from screens import texts
 from speed import EACH, answers_in
 
-from iosim.errors import InputError
-from iosim.fusion import FUSIONS, Illegal, kernel, partition
-from iosim.hardware import MACHINES
+from iosim.base.errors import InputError
 from iosim.lab.data.wall import MODELS
-from iosim.layers.architectures import layer as layer_of
-from iosim.layers.graph import Graph
-from iosim.roofline.roof import Roof
-from iosim.roofline.work import L2_DRAM, work_of
+from iosim.models.fusion import FUSIONS, Illegal, kernel, partition
+from iosim.models.hardware import MACHINES
+from iosim.models.layers.architectures import layer as layer_of
+from iosim.models.layers.graph import Graph
+from iosim.models.roofline.roof import Roof
+from iosim.models.roofline.work import L2_DRAM, work_of
 
 Open = Callable[..., Any]
 

@@ -17,12 +17,12 @@ from playwright.sync_api import expect
 from screens import refuses
 
 import iosim
+from iosim.core.program.walk import Instance
+from iosim.core.tiling import smallest_capacity
+from iosim.core.trace import transfers
 from iosim.lab.data.watch import data_of
 from iosim.lab.page import envelope
 from iosim.lab.page import page as written
-from iosim.program.walk import Instance
-from iosim.tiling import smallest_capacity
-from iosim.trace import transfers
 
 Open = Callable[..., Any]
 

@@ -12,10 +12,10 @@ from engine import asker
 from sizes import draws
 
 import iosim
-from iosim.algorithms import Algorithm
-from iosim.errors import CapacityError, InputError
+from iosim.base.errors import CapacityError, InputError
+from iosim.core.algorithms import Algorithm
+from iosim.core.tiling import optimal_tiles
 from iosim.lab.data.watch import MASKS
-from iosim.tiling import optimal_tiles
 
 LINKS = draws(400, 120)
 Typed = tuple[Algorithm, Any, int, dict[str, str]]

@@ -14,12 +14,12 @@ from sizes import draws
 from test_engine import Case, cases
 
 import iosim
-from iosim.errors import InputError, ProgramError
+from iosim.base.errors import InputError, ProgramError
+from iosim.core.program.index import Span, dims, unstacked
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
+from iosim.core.program.space import covered, inside, resolved, running
+from iosim.core.trace import transfers
 from iosim.lab.programs import program_data
-from iosim.program.index import Span, dims, unstacked
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
-from iosim.program.space import covered, inside, resolved, running
-from iosim.trace import transfers
 
 # Instances with more steps are left to the closed forms.
 MOST = 4000

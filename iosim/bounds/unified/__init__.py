@@ -40,6 +40,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from iosim.base.errors import InputError
 from iosim.bounds.base import Floats
 from iosim.bounds.classes import CLASSES, BoundClass, wide
 from iosim.bounds.terms import check_entries, in_chunks
@@ -47,8 +48,7 @@ from iosim.bounds.unified import spills
 from iosim.bounds.unified.caps import bowed, largest_m2, once_cap, recompute_cap
 from iosim.bounds.unified.multipliers import once, recompute
 from iosim.bounds.unified.pv_products import second_segment
-from iosim.errors import InputError
-from iosim.problem import check_size
+from iosim.core.problem import check_size
 
 __all__ = [
     "CLASSES",

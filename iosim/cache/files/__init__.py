@@ -1,7 +1,7 @@
 """Traces in files: our own format, libCacheSim's oracleGeneral, and plain CSV; both ways.
 
 Streams are written and read chunk by chunk.  A file appears when it is whole
-(`iosim.writing`), so that a run that is interrupted leaves none.
+(`iosim.base.writing`), so that a run that is interrupted leaves none.
 
 >>> sorted(FORMATS)
 ['csv', 'iosim', 'oracleGeneral']
@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from iosim.base.errors import InputError
+from iosim.base.registry import registered
+from iosim.base.writing import replacing, target
 from iosim.cache.files._form import TraceForm, cannot
 from iosim.cache.stream import CHUNK, Stream, check_stream
-from iosim.errors import InputError
-from iosim.problem import check_size
-from iosim.registry import registered
-from iosim.writing import replacing, target
+from iosim.core.problem import check_size
 
 __all__ = [
     "FORMATS",
@@ -75,7 +75,7 @@ def check_target(path: str | Path) -> None:
     >>> check_target("stream.trace")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    iosim.errors.InputError: 'stream.trace' tells no format of traces: ...
+    iosim.base.errors.InputError: 'stream.trace' tells no format of traces: ...
     """
     _of_path(Path(path))
     target(path)

@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.errors import InputError
 from iosim.cache.stream import Accesses, Stream
-from iosim.errors import InputError
 
 
 @dataclass(frozen=True)

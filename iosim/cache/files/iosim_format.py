@@ -32,10 +32,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from iosim.base.errors import InputError
+from iosim.base.reading import parse
 from iosim.cache.files._form import TraceForm, cannot
 from iosim.cache.stream import CHUNK, UNITS, Accesses, Region, Stream, recut
-from iosim.errors import InputError
-from iosim.reading import parse
 
 MAGIC = b"iosimtrc"
 VERSION = 1

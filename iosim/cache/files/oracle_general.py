@@ -22,9 +22,9 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.errors import InputError
 from iosim.cache.files._form import Numbers, TraceForm, cannot, numbered
 from iosim.cache.stream import Stream
-from iosim.errors import InputError
 
 RECORD = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
 # What says that there is no next access.

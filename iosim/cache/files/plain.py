@@ -14,9 +14,9 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.errors import InputError
 from iosim.cache.files._form import Numbers, TraceForm, cannot, numbered
 from iosim.cache.stream import Stream
-from iosim.errors import InputError
 
 _HEAD = b"address,write"
 _MARKS = {"0": False, "1": True, "r": False, "w": True}

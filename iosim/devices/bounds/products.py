@@ -17,8 +17,8 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
+from iosim.base.errors import InputError
 from iosim.devices.bounds._entry import LinkBound, Setting
-from iosim.errors import InputError
 
 # A product's sides m, n, k, and the names of its three matrices; "" is none of the problem's.
 ProductOf: TypeAlias = tuple[tuple[int, int, int], tuple[str, str, str]]

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
+from iosim.base.registry import canonical, registered
 from iosim.devices.schedules._entry import DeviceSchedule
-from iosim.registry import canonical, registered
 
 __all__ = ["SCHEDULES", "DeviceSchedule", "all_schedules", "schedule"]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from iosim.base.errors import InputError
+from iosim.core.problem import BaseProblem, Form
 from iosim.devices.builder import DeviceBuilder, trace
 from iosim.devices.program import Dealt, DeviceProgram
-from iosim.errors import InputError
-from iosim.problem import BaseProblem, Form
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ own rows of Q attend to them; online softmax merges.  Every row of K and V cross
 
 from __future__ import annotations
 
+from iosim.core.problem import Attention
 from iosim.devices.builder import DeviceBuilder
 from iosim.devices.ops import LOWEST
 from iosim.devices.program import Dealt
 from iosim.devices.schedules._entry import DeviceSchedule
-from iosim.problem import Attention
 
 
 def build(b: DeviceBuilder) -> None:

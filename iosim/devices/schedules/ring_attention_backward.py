@@ -5,10 +5,10 @@ K and V cross P − 1 links, dK and dV all P of them: (4P − 2)·N·d words for
 
 from __future__ import annotations
 
+from iosim.core.problem import AttentionBackward
 from iosim.devices.builder import DeviceBuilder
 from iosim.devices.program import Dealt
 from iosim.devices.schedules._entry import DeviceSchedule
-from iosim.problem import AttentionBackward
 
 
 def build(b: DeviceBuilder) -> None:

@@ -7,12 +7,12 @@ to do in between.
 
 from __future__ import annotations
 
+from iosim.core.problem import Attention
 from iosim.devices.builder import DeviceBuilder
 from iosim.devices.collectives import all_to_all
 from iosim.devices.ops import LOWEST
 from iosim.devices.program import Dealt
 from iosim.devices.schedules._entry import DeviceSchedule
-from iosim.problem import Attention
 
 
 def build(b: DeviceBuilder) -> None:

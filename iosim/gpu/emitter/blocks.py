@@ -9,14 +9,14 @@ from typing import assert_never
 
 import numpy as np
 
+from iosim.core.program.index import Dim, Index, Single, Span, Stack, Tile, dim_of, dims, unstacked
+from iosim.core.program.ir import Alloc, Load, Loop, Store, nodes
+from iosim.core.program.space import named_tiles
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.places import Places
 from iosim.gpu.errors import EmitError
-from iosim.program.index import Dim, Index, Single, Span, Stack, Tile, dim_of, dims, unstacked
-from iosim.program.ir import Alloc, Load, Loop, Store, nodes
-from iosim.program.space import named_tiles
-from iosim.program.walk import Instance
 
 LEAST_SIDE = 16  # tl.dot takes powers of two from here on
 LARGEST_BLOCK = 2**20  # elements: Triton's own limit

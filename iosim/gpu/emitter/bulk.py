@@ -7,14 +7,14 @@ what is beyond the tensor, and count sectors (`iosim.gpu.emitter.layout`).
 
 from __future__ import annotations
 
-from iosim.counts import Key
+from iosim.core.counts import Key
+from iosim.core.problem import word_bytes
+from iosim.core.program.ir import Load, Loop
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.blocks import Blocks
 from iosim.gpu.emitter.nests import nests
 from iosim.gpu.emitter.warps import read
-from iosim.problem import word_bytes
-from iosim.program.ir import Load, Loop
-from iosim.program.walk import Instance
 
 
 def bulk_bytes(instance: Instance, dtype: str) -> dict[Key, int]:

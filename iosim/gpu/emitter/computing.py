@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from iosim.core.program.index import Dim, Tile, dims
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Op, Ref, Store
+from iosim.core.program.ops import OPS
 from iosim.gpu.emitter.blocks import Blocks, add
 from iosim.gpu.emitter.edges import LOWEST, ZERO
 from iosim.gpu.emitter.names import Names
@@ -15,9 +18,6 @@ from iosim.gpu.emitter.steps import Factor, Rotation, TileProduct, ValueStep, pr
 from iosim.gpu.emitter.unmasked import Portion, portions
 from iosim.gpu.emitter.warps import WarpNest
 from iosim.gpu.errors import EmitError
-from iosim.program.index import Dim, Tile, dims
-from iosim.program.ir import Alloc, Free, Load, Loop, Op, Ref, Store
-from iosim.program.ops import OPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ class RowWarps(Role):
         if spec.gluon is None:
             raise EmitError(
                 f"operation {node.name!r} has no Gluon text: emit it for the plain target, or add "
-                "one to its record in iosim.program.ops.OPS"
+                "one to its record in iosim.core.program.ops.OPS"
             )
         letters = dict(zip(spec.names, node.operands, strict=True))
         scalars = zip(spec.scalars, node.scalars, strict=True)

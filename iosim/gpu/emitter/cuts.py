@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
 
+from iosim.core.program.index import Index, Span, Tile, cut_from
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store, nodes
+from iosim.core.program.ops import OpSpec
+from iosim.core.program.space import cases
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.blocks import Blocks
 from iosim.gpu.emitter.layout import ranges
 from iosim.gpu.errors import EmitError
-from iosim.program.index import Index, Span, Tile, cut_from
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store, nodes
-from iosim.program.ops import OpSpec
-from iosim.program.space import cases
-from iosim.program.walk import Instance
 
 Nodes = tuple[Node, ...]
 MOST_PARTS = 2**12  # blocks of one buffer, each with lines of its own in the text

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from iosim.core.program.index import At, unstacked
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Store
+from iosim.core.program.ops import OPS
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.nests import prune
-from iosim.program.index import At, unstacked
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Store
-from iosim.program.ops import OPS
-from iosim.program.walk import Instance
 
 Body = tuple[Node, ...]
 Resident = Mapping[str, int]  # a buffer's name → the number of its block

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from iosim.program.ir import Alloc, Load, Loop, Node, Op, nodes
-from iosim.program.ops import OPS
+from iosim.core.program.ir import Alloc, Load, Loop, Node, Op, nodes
+from iosim.core.program.ops import OPS
 
 LOWEST, ZERO = 'float("-inf")', "0.0"
 

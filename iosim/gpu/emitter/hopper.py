@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import math
 
-from iosim.counts import Key
+from iosim.core.counts import Key
+from iosim.core.program.ir import Load, Store
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.blocks import Blocks
 from iosim.gpu.emitter.computing import RowWarps
 from iosim.gpu.emitter.kernel import Kernel
@@ -20,8 +22,6 @@ from iosim.gpu.emitter.nests import Body, touched
 from iosim.gpu.emitter.roles import LoadWarp
 from iosim.gpu.emitter.warps import PLAIN, Style, read
 from iosim.gpu.errors import EmitError
-from iosim.program.ir import Load, Store
-from iosim.program.walk import Instance
 
 STAGES = 2
 # Of a persistent kernel: one for each SM of an H100 or H200 SXM where two warpgroups or three

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from iosim.counts import Key
-from iosim.problem import check_size
-from iosim.renamed import renamed
+from iosim.core.counts import Key
+from iosim.core.problem import check_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +89,3 @@ class Kernel:
     operand: int = 0
     boxes: tuple[BulkBox, ...] = ()
     stages: int = 0
-
-    @property
-    def in_step(self) -> bool:
-        """The old name of `lockstep`."""
-        renamed("Kernel.in_step", "lockstep")
-        return self.lockstep

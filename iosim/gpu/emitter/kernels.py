@@ -21,14 +21,13 @@ import math
 import re
 from dataclasses import dataclass
 
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.kernel import Kernel, Lockstep
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.nests import Body, chain, nests
 from iosim.gpu.errors import EmitError
 from iosim.gpu.targets import PLAIN, Emission
 from iosim.gpu.targets import target as find
-from iosim.program.walk import Instance
-from iosim.renamed import renamed
 
 __all__ = ["EmitError", "Emitted", "Kernel", "Lockstep", "emit"]
 
@@ -54,7 +53,6 @@ def emit(
     lockstep: Lockstep | None = None,
     *,
     clock: bool = False,
-    in_step: Lockstep | None = None,
     target: str = PLAIN,
     stages: int = 0,
     style: str = "",
@@ -77,9 +75,6 @@ def emit(
     >>> emit(instance).kernels[0].grid
     4
     """
-    if in_step is not None:
-        renamed("emit(in_step=…)", "lockstep")
-        lockstep = in_step
     chosen = find(target)
     return chosen.emit(instance, Emission(lockstep, clock, stages, chosen.styled(style)))
 

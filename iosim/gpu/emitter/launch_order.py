@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from iosim.core.program.ir import Loop
 from iosim.gpu.emitter.nests import grows
 from iosim.gpu.emitter.places import Places
-from iosim.program.ir import Loop
 
 NEAR = 2**23  # words that the items of one group stream, so that these stay in L2
 

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from iosim.counts import Key
-from iosim.problem import Tensor, word_bytes
-from iosim.program.index import At, Number, Plain, Span, Tile, Within, dims, unstacked
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Store
-from iosim.program.space import Env, Range, inside, named_tiles, resolved, running, step
-from iosim.program.walk import Instance
+from iosim.core.counts import Key
+from iosim.core.problem import Tensor, word_bytes
+from iosim.core.program.index import At, Number, Plain, Span, Tile, Within, dims, unstacked
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Store
+from iosim.core.program.space import Env, Range, inside, named_tiles, resolved, running, step
+from iosim.core.program.walk import Instance
 
 SECTOR = 32  # bytes, the unit in which an NVIDIA GPU moves data between the SM and L2
 REQUEST = 32  # words that one request asks for: one by each thread of a warp

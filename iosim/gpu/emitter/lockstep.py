@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from iosim.core.program.ir import Loop
 from iosim.gpu.emitter.blocks import add
 from iosim.gpu.emitter.kernel import Lockstep
 from iosim.gpu.emitter.places import Places
 from iosim.gpu.emitter.unmasked import Portion
 from iosim.gpu.errors import EmitError
-from iosim.program.ir import Loop
 
 
 def stretches(

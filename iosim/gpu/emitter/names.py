@@ -14,11 +14,11 @@ import contextlib
 import re
 from collections.abc import Hashable, Iterable, Iterator
 
-from iosim.counts import Key
-from iosim.program.block_masks import masks
-from iosim.program.index import Span, Tile
-from iosim.program.ir import Loop, Node, Program, nodes
-from iosim.program.ops import OPS
+from iosim.core.counts import Key
+from iosim.core.program.block_masks import masks
+from iosim.core.program.index import Span, Tile
+from iosim.core.program.ir import Loop, Node, Program, nodes
+from iosim.core.program.ops import OPS
 
 # What the emitted text says itself: its arguments, its helpers, and its launch.
 _OWN = {

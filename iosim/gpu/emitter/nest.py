@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
 
-from iosim.counts import Key
+from iosim.core.counts import Key
+from iosim.core.program.index import Dim, Span, Tile, dims, unstacked
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Op, Ref, Store, nodes
+from iosim.core.program.ops import OPS
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter import offset
 from iosim.gpu.emitter.blocks import LARGEST_BLOCK, Blocks, add
 from iosim.gpu.emitter.cuts import cut_index, cuts, lines, parts
@@ -22,10 +26,6 @@ from iosim.gpu.emitter.order import Order, ahead
 from iosim.gpu.emitter.prelude import function
 from iosim.gpu.emitter.unmasked import Portion, portions
 from iosim.gpu.errors import EmitError
-from iosim.program.index import Dim, Span, Tile, dims, unstacked
-from iosim.program.ir import Alloc, Free, Load, Loop, Op, Ref, Store, nodes
-from iosim.program.ops import OPS
-from iosim.program.walk import Instance
 
 
 class KernelText:
@@ -309,7 +309,7 @@ class KernelText:
         if spec.triton is None:
             raise EmitError(
                 f"operation {node.name!r} has no Triton template: add one to its record in "
-                "iosim.program.ops.OPS"
+                "iosim.core.program.ops.OPS"
             )
         named = spec.names
         letters = dict(zip(named, node.operands, strict=True))

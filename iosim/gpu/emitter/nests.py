@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, assert_never
 
+from iosim.core.program.index import Affine, Dim, Edge, Span, Stack, Tile, cut, dims
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store, nodes
+from iosim.core.program.ops import OPS
+from iosim.core.program.space import allowed
+from iosim.core.program.walk import Instance
 from iosim.gpu.errors import EmitError
-from iosim.program.index import Affine, Dim, Edge, Span, Stack, Tile, cut, dims
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store, nodes
-from iosim.program.ops import OPS
-from iosim.program.space import allowed
-from iosim.program.walk import Instance
 
 Body = tuple[Node, ...]
 Shapes = Mapping[str, tuple[Dim, ...]]

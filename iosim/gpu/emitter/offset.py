@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from iosim.core.program.index import Dim, dims
+from iosim.core.program.ir import Load, Loop, Node, Store, nodes
 from iosim.gpu.emitter.blocks import Blocks
 from iosim.gpu.emitter.cuts import cut_index
-from iosim.program.index import Dim, dims
-from iosim.program.ir import Load, Loop, Node, Store, nodes
 
 
 def shapes(

@@ -18,14 +18,14 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import assert_never
 
+from iosim.core.program import space
+from iosim.core.program.index import At, Dim, Number, Plain, Span, Tile, Within, dims, unstacked
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Store, nodes
+from iosim.core.program.ops import OPS
+from iosim.core.program.space import Range
 from iosim.gpu.emitter.cuts import cuts
 from iosim.gpu.emitter.nests import touched
 from iosim.gpu.emitter.places import Places
-from iosim.program import space
-from iosim.program.index import At, Dim, Number, Plain, Span, Tile, Within, dims, unstacked
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Store, nodes
-from iosim.program.ops import OPS
-from iosim.program.space import Range
 
 GROUP_ROWS = 64  # of a product by a group of warps
 Loops = Mapping[Tile, Loop]

@@ -9,9 +9,8 @@ from typing import Any, TypeAlias, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.gpu.emitter.names import Names
-from iosim.program import space
-from iosim.program.index import (
+from iosim.core.program import space
+from iosim.core.program.index import (
     Affine,
     At,
     Dim,
@@ -24,8 +23,9 @@ from iosim.program.index import (
     Tile,
     Within,
 )
-from iosim.program.ir import Loop
-from iosim.program.walk import Instance
+from iosim.core.program.ir import Loop
+from iosim.core.program.walk import Instance
+from iosim.gpu.emitter.names import Names
 
 Ints: TypeAlias = NDArray[np.int64]
 

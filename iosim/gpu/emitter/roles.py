@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
+from iosim.core.program.index import Index, Tile, dim_of
+from iosim.core.program.ir import Load, Loop, Store
 from iosim.gpu.emitter.blocks import Blocks, add
 from iosim.gpu.emitter.launch_order import numbers
 from iosim.gpu.emitter.names import Names
 from iosim.gpu.emitter.warps import ROWS, WarpNest
-from iosim.program.index import Index, Tile, dim_of
-from iosim.program.ir import Load, Loop, Store
 
 
 class Role:

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from iosim.core.program.index import Affine, Dim, Edge, Tile, dims
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Op, Store, nodes
+from iosim.core.program.ops import OPS
 from iosim.gpu.emitter.blocks import Blocks
 from iosim.gpu.emitter.nests import shape_of
-from iosim.program.index import Affine, Dim, Edge, Tile, dims
-from iosim.program.ir import Alloc, Free, Load, Loop, Op, Store, nodes
-from iosim.program.ops import OPS
 
 # 0, which the compiler does not know.  Where it knows how far a tile is from the row block, it
 # leaves out loads of words that a mask hides from every row, and the hardware moves less.

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from iosim.core.program.index import At, Index, Span, Stack, Tile, dim_of, dims
+from iosim.core.program.ir import Alloc, Load, Loop, Node, Op, Store, nodes
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.blocks import Blocks
 from iosim.gpu.emitter.kernel import BulkBox
 from iosim.gpu.emitter.nests import NOTHING, Body, chain, substitute_tile
 from iosim.gpu.errors import EmitError
-from iosim.program.index import At, Index, Span, Stack, Tile, dim_of, dims
-from iosim.program.ir import Alloc, Load, Loop, Node, Op, Store, nodes
-from iosim.program.walk import Instance
 
 ROWS = 64  # of a warpgroup: what one of its matrix instructions takes
 MOST_GROUPS = 3  # warpgroups that compute; with more, registers are too few

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from iosim.errors import InputError, closest
-from iosim.layers.architectures import check_request, layer
-from iosim.layers.blocks import Ask
-from iosim.layers.graph import Graph
+from iosim.base.errors import InputError, closest
+from iosim.models.layers.architectures import check_request, layer
+from iosim.models.layers.blocks import Ask
+from iosim.models.layers.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class LayerCase:
         return f"{self.model} {self.phase}"
 
     def ask(self, variant: Variant) -> Ask:
-        """What `iosim.layers` is asked for; InputError for what it has not."""
+        """What `iosim.models.layers` is asked for; InputError for what it has not."""
         return check_request(
             self.model,
             self.phase,

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from iosim.gpu.layers.trace import GRADIENT_SUM, Launch
-from iosim.layers.graph import Graph
-from iosim.operators import Operator
+from iosim.models.layers.graph import Graph
+from iosim.models.operators import Operator
 
 # LayerStep, whether it is a gradient, words, place in its graph, target, whether its first input is
 # turned (`iosim.gpu.layers.inductor`).
@@ -66,7 +66,7 @@ class Fused:
 
     @property
     def groups(self) -> list[list[str]]:
-        """Those with operators: a partition, as `iosim.fusion.fused` reads it from a file."""
+        """Those with operators: a partition, as `iosim.models.fusion.fused` reads it."""
         return [list(names) for names in self.names if names]
 
 
@@ -81,7 +81,7 @@ class Owner:
 def owners(graph: Graph, covers: Mapping[str, Sequence[str]]) -> dict[str, Owner]:
     """The owner of each operator of a graph.
 
-    >>> from iosim.layers.architectures import layer
+    >>> from iosim.models.layers.architectures import layer
     >>> graph = layer("bert-large", "training", batch=1, N=8)
     >>> found = owners(graph, {"query": ("query", "query bias")})
     >>> found["query bias"], found["query dWQ"], found["dX"].step

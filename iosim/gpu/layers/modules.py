@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from iosim.layers.blocks import Ask
+from iosim.models.layers.blocks import Ask
 
 RANGE = "iosim: "  # what the names of ranges begin with
 
@@ -371,7 +371,7 @@ LAYERS: dict[str, type[Layer]] = {"bert": Bert, "gpt2": Gpt2, "llama": Llama}
 def module(ask: Ask) -> Layer:
     """The layer of a model, its parameters not yet given.
 
-    >>> from iosim.layers.architectures import asked
+    >>> from iosim.models.layers.architectures import asked
     >>> sorted(module(asked("gpt2", "prefill", 1, 8)).weights())[:3]
     ['BF', 'BH', 'BK']
     """
@@ -396,7 +396,7 @@ def covers(layer: Layer) -> dict[str, tuple[str, ...]]:
 def step_of(path: str, layer: Layer) -> str:
     """The range of the step at a path of modules, as a compiler notes it; empty if there is none.
 
-    >>> from iosim.layers.architectures import asked
+    >>> from iosim.models.layers.architectures import asked
     >>> layer = module(asked("gpt2", "prefill", 1, 8))
     >>> step_of("L['self'].attention.attend.scores", layer), step_of("L['self'].attention", layer)
     ('scores', '')

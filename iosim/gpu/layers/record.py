@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from iosim.errors import InputError, closest
+from iosim.base.errors import InputError, closest
+from iosim.core.problem import word_bytes
 from iosim.gpu.errors import GpuError
 from iosim.gpu.layers.cases import VARIANTS, LayerCase, Variant
 from iosim.gpu.layers.groups import CompiledGroup
@@ -20,8 +21,7 @@ from iosim.gpu.layers.launch_counters import GATES, Counted, read_counted
 from iosim.gpu.layers.trace import Launch
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import COUNTERS, MEASURED, PROFILED, PROVENANCE, SPEC, naming
-from iosim.hardware import Hardware, of_driver
-from iosim.problem import word_bytes
+from iosim.models.hardware import Hardware, of_driver
 
 
 @dataclass(frozen=True)

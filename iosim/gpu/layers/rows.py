@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from iosim.errors import InputError
-from iosim.fusion import kernel
+from iosim.base.errors import InputError
 from iosim.gpu.layers import groups as g
 from iosim.gpu.layers.launch_counters import Counted, aligned, total
 from iosim.gpu.layers.record import LayerRun, LayersRecord, MeasuredRun
 from iosim.gpu.layers.trace import Launch
 from iosim.gpu.records.names import function
-from iosim.hardware import Hardware
-from iosim.layers.graph import Graph
-from iosim.layers.traffic import Crossing
-from iosim.operators import Operator
-from iosim.roofline.roof import Roof, Timed
-from iosim.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, work_of
+from iosim.models.fusion import kernel
+from iosim.models.hardware import Hardware
+from iosim.models.layers.graph import Graph
+from iosim.models.layers.traffic import Crossing
+from iosim.models.operators import Operator
+from iosim.models.roofline.roof import Roof, Timed
+from iosim.models.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, work_of
 
 # Share of a V100's time in training, per cent, of BERT-large's encoder layer in PyTorch (Ivanov et
 # al., arXiv 2007.00072, Table I), and of the flop there.

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from iosim.base.errors import InputError, closest
+from iosim.core.problem import check_size, word_bytes
 from iosim.devices import DeviceSchedule, OnDevices, count_links, on_devices, schedule
 from iosim.devices.problems import SumOver
-from iosim.errors import InputError, closest
-from iosim.problem import check_size, word_bytes
 
 # What NCCL does in one call → the schedule whose sizes it has; a send is of all its words.
 CALLS = {

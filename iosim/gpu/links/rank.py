@@ -16,12 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from iosim.base.errors import IosimError
+from iosim.base.writing import write_text
 from iosim.devices import OnDevices
-from iosim.errors import IosimError
 from iosim.gpu.links.cases import LinkCase
 from iosim.gpu.links.execute import Rank
 from iosim.gpu.links.nvlink import LinkBytes, LinkCounters
-from iosim.writing import write_text
 
 # Counters are read so long after the last transfer: NVML updates them from time to time.
 SETTLE_S = 0.12

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, assert_never
 
-from iosim.counts import Key
+from iosim.core.counts import Key
+from iosim.core.problem import word_bytes
+from iosim.core.program.index import At, Number, Plain, Span, Tile, Within, unstacked
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Store
+from iosim.core.program.space import Env, Range, inside, resolved, running, step
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.layout import SECTOR
-from iosim.problem import word_bytes
-from iosim.program.index import At, Number, Plain, Span, Tile, Within, unstacked
-from iosim.program.ir import Alloc, Free, Load, Loop, Node, Op, Store
-from iosim.program.space import Env, Range, inside, resolved, running, step
-from iosim.program.walk import Instance
 
 _NO_TILES: Mapping[str, int] = MappingProxyType({})
 BOX = 8  # words of the innermost side of a box are a multiple of 16 bytes

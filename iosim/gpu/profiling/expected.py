@@ -15,9 +15,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from iosim.counting.numbers import count
-from iosim.counts import Key
-from iosim.errors import InputError, IosimError
+from iosim.base.errors import InputError, IosimError
+from iosim.core.counting.numbers import count
+from iosim.core.counts import Key
+from iosim.core.problem import word_bytes
+from iosim.core.program.index import Span, Tile, Within, unstacked
+from iosim.core.program.ir import Alloc, Load, Loop, Node, Store, nodes
+from iosim.core.program.walk import Instance, bind
 from iosim.gpu.dram_prediction import reads
 from iosim.gpu.emitter.kernels import grid_size
 from iosim.gpu.emitter.layout import sector_bytes
@@ -26,11 +30,7 @@ from iosim.gpu.profiling.bulk import whole_bytes
 from iosim.gpu.profiling.kernels import L2_DRAM, SM_L2, ProfiledKernel
 from iosim.gpu.profiling.known_kernels import KNOWN, KnownKernel, Tiles, assume_kernel, find_kernel
 from iosim.gpu.run.job import Job
-from iosim.hardware import Hardware
-from iosim.problem import word_bytes
-from iosim.program.index import Span, Tile, Within, unstacked
-from iosim.program.ir import Alloc, Load, Loop, Node, Store, nodes
-from iosim.program.walk import Instance, bind
+from iosim.models.hardware import Hardware
 
 SIDES = tuple(2**k for k in range(4, 10))  # of tiles that a grid may have, powers of two
 USUAL = 64  # of a tile on which nothing depends

@@ -28,7 +28,7 @@ from iosim.gpu.profiling.metrics import (
     WRITE_PATHS,
     Quantity,
 )
-from iosim.hardware import Hardware, of_driver
+from iosim.models.hardware import Hardware, of_driver
 
 SHARED, SM_L2, L2_DRAM = "shared memory", "SM↔L2", "L2↔DRAM"
 # Launches are in separate groups where times, or bytes at SM↔L2, differ by more than these factors.

@@ -5,7 +5,7 @@ writes it, and its groups are the tiles; what a name doesn't say was read from c
 (docs/gpu.md) or from the code of the library.  A schedule's kernels that `iosim.gpu.emit` makes are
 known by their own names.
 
->>> from iosim.problem import Attention
+>>> from iosim.core.problem import Attention
 >>> name = "cudnn_generated_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_4x1x1_cga1x1x1"
 >>> kernel = find_kernel(name, "flash2", Attention(4096, 64, heads=8))
 >>> kernel.title, kernel.tiles(kernel.match_name(name))
@@ -19,13 +19,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from iosim.counts import Key
+from iosim.core.counts import Key
+from iosim.core.program.ir import Program
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.bulk import bulk_bytes
 from iosim.gpu.libraries import fused_program
 from iosim.gpu.probes import probe
 from iosim.gpu.profiling.bulk import box_bytes
-from iosim.program.ir import Program
-from iosim.program.walk import Instance
 
 Tiles = dict[str, int]
 

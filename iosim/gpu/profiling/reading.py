@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.base.reading import parse, read_bytes
+from iosim.base.reading import read_text as text_of
 from iosim.gpu.errors import GpuError
 from iosim.gpu.profiling.foreign import refuse
 from iosim.gpu.profiling.labels import counter_of
@@ -25,8 +27,6 @@ from iosim.gpu.profiling.tables import BLOCK, GRID, KERNEL, TableLine, TextTable
 from iosim.gpu.profiling.units import ABSENT, check_value, in_base
 from iosim.gpu.records.checksums import check_checksums
 from iosim.gpu.records.counters import MARK
-from iosim.reading import parse, read_bytes
-from iosim.reading import read_text as text_of
 
 REPORT, PROVENANCE, SUFFIX = "report.csv", "provenance.json", ".ncu-rep"
 VERSIONS = ("driver", "ncu")

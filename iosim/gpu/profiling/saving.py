@@ -9,13 +9,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.base.writing import publish, write_text
 from iosim.gpu.profiling.launch import DEVICE, Dim, KernelLaunch
 from iosim.gpu.profiling.metrics import QUANTITIES
 from iosim.gpu.profiling.reading import PROVENANCE, REPORT, ROUNDED
 from iosim.gpu.profiling.tables import BLOCK, GRID, KERNEL
 from iosim.gpu.records.checksums import write_checksums
-from iosim.writing import publish, write_text
 
 # Folders in a name, as compilers write them of a lambda: (lambda at /home/me/x.cu:3:1).
 _FOLDERS = re.compile(r"(?<![\w)])(/[\w.+~-]+)+/|\b[A-Za-z]:(\\[\w .+~-]+)+\\")

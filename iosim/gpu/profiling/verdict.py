@@ -20,7 +20,7 @@ from typing import Literal
 
 from iosim.gpu.profiling.kernels import SM_L2, ProfiledKernel
 from iosim.gpu.profiling.metrics import QUANTITIES, STALLS
-from iosim.hardware.record import LAUNCH_S
+from iosim.models.hardware.record import LAUNCH_S
 
 Verdict = Literal["memory", "compute", "latency", "overhead", "unknown"]
 BUSY, FULL = 60.0, 80.0

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from iosim.base.writing import write_text
 from iosim.gpu.errors import GpuError
-from iosim.writing import write_text
 
 CHECKSUMS = "SHA256SUMS"
 # What runs leave; some runs of a report have names of their own, such as torch_spec.json.

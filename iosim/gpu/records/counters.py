@@ -18,11 +18,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.base.reading import read_text
 from iosim.gpu.emitter.layout import SECTOR
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.plain import MOST_BYTES
-from iosim.reading import read_text
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import typing
 from pathlib import Path
 from typing import Any, TypeVar
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.base.reading import parse, read_text
 from iosim.gpu.errors import GpuError
-from iosim.reading import parse, read_text
 
 T = TypeVar("T")
 

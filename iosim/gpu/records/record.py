@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.counts import Counts, Key
-from iosim.errors import IosimError
+from iosim.base.errors import IosimError
+from iosim.core.counts import Counts, Key
+from iosim.core.problem import word_bytes
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.kernels import KernelItems, count_items
 from iosim.gpu.errors import GpuError
@@ -29,7 +30,6 @@ from iosim.gpu.records.counters import KernelTraffic, read_report
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.memory import check_dtype
-from iosim.problem import word_bytes
 
 SPEC, MEASURED, PROFILED = "spec.json", "measured.json", "profiled.json"
 COUNTERS, PROVENANCE = "report.csv", "provenance.json"

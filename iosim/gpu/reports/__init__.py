@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iosim.base.progress import track
+from iosim.base.registry import registered
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.checksums import check_checksums
-from iosim.progress import track
-from iosim.registry import registered
 
 if TYPE_CHECKING:
     from iosim.gpu.reports._entry import GpuReport, ReportTable

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.algorithms._entry import Algorithm
-from iosim.errors import InputError, closest
+from iosim.base.errors import InputError, closest
+from iosim.core.algorithms._entry import Algorithm
+from iosim.core.problem import Attention, BlockSparse
+from iosim.core.problem.scores import MaskedScores
+from iosim.core.tiling import smallest_capacity
+from iosim.core.tiling.gpu import gpu_tiles
 from iosim.gpu.probes import probe
-from iosim.problem import Attention, BlockSparse
-from iosim.problem.scores import MaskedScores
-from iosim.tiling import smallest_capacity
-from iosim.tiling.gpu import gpu_tiles
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Case:
 
     Attributes:
         says: what it is.
-        options: the length → options of `iosim.problem.Attention`.
+        options: the length → options of `iosim.core.problem.Attention`.
         rows: N of Q, where it is not the length; keys are as many as the length then.
         grouped: heads of Q for each head of K and V.
         pattern: of the tiles that are computed, of `iosim.gpu.run.patterns`; "": all.

@@ -11,18 +11,18 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from iosim.algorithms._entry import Algorithm
-from iosim.counting.numbers import peak
-from iosim.errors import CapacityError, InputError
+from iosim.base.errors import CapacityError, InputError
+from iosim.core.algorithms._entry import Algorithm
+from iosim.core.counting.numbers import peak
+from iosim.core.problem import Option, size_names, word_bytes
+from iosim.core.program.block_masks import masks
+from iosim.core.program.walk import bind
+from iosim.core.tiling.gpu import gpu_tiles
 from iosim.gpu.emitter.kernels import emit
 from iosim.gpu.errors import EmitError
 from iosim.gpu.probes import probe
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.memory import DTYPES
-from iosim.problem import Option, size_names, word_bytes
-from iosim.program.block_masks import masks
-from iosim.program.walk import bind
-from iosim.tiling.gpu import gpu_tiles
 
 CAPACITY = (12_000, 65_536)  # words
 LENGTH = (17, 3400)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from iosim.core.units import parse_int, split_list
 from iosim.gpu.records import record
 from iosim.gpu.records.counters import BOUNDARIES
 from iosim.gpu.run import tasks
 from iosim.gpu.run.job import Job, gate_job
 from iosim.gpu.targets import PLAIN
-from iosim.units import parse_int, split_list
 
 # What is asked (JSON), where its output will lie → what the worker writes there as JSON.
 Task = Callable[[Any, Path], dict[str, Any]]

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.counting.numbers import count
+from iosim.core.counting.numbers import count
+from iosim.core.problem import AttentionBackward, word_bytes
+from iosim.core.program.walk import bind
 from iosim.gpu.emitter.nests import one_kernel
 from iosim.gpu.errors import GpuError
 from iosim.gpu.layers.launch_counters import STREAM_WORDS, Counted, read_counted
 from iosim.gpu.libraries import FUSED_TILES, fused_program
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import COUNTERS, PROFILED
-from iosim.problem import AttentionBackward, word_bytes
-from iosim.program.walk import bind
 
 # PyTorch's names of the two fused passes.
 BACKENDS = {"FlashAttention-2": "FLASH_ATTENTION", "cuDNN": "CUDNN_ATTENTION"}

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from iosim.counts import Direction, Key
+from iosim.core.counts import Direction, Key
+from iosim.core.program.walk import Instance
 from iosim.gpu.errors import EmitError
 from iosim.gpu.records.counters import BOUNDARIES, KernelTraffic, moved_at
 from iosim.gpu.records.plain import read_json
@@ -14,7 +15,6 @@ from iosim.gpu.records.record import PROVENANCE
 from iosim.gpu.reports._entry import ReportOption
 from iosim.gpu.run.job import Job
 from iosim.gpu.targets import AUTO, PLAIN, TARGETS, check_target, target
-from iosim.program.walk import Instance
 
 INSTEAD = "instead"  # in a record's provenance: why another target ran than was asked for
 

@@ -14,9 +14,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.algorithms import ALGORITHMS, algorithm
-from iosim.counting.numbers import peak
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.core.algorithms import ALGORITHMS, algorithm
+from iosim.core.counting.numbers import peak
+from iosim.core.problem import AttentionBackward
+from iosim.core.units import parse_words
 from iosim.gpu.layers.launch_counters import BYTES
 from iosim.gpu.layers.launch_counters import COUNTERS as KINDS
 from iosim.gpu.records.plain import read_json
@@ -33,8 +35,6 @@ from iosim.gpu.reports._moved import BACKENDS, WATCHED, fused_pass, moved_rows, 
 from iosim.gpu.reports._timing import at_least, fitting, interleaved, timed
 from iosim.gpu.reports.bench import MASKS, heads_of, mask_named
 from iosim.gpu.run.job import Job
-from iosim.problem import AttentionBackward
-from iosim.units import parse_words
 
 BAR = 0.5  # of the faster fused pass, at d = 64
 SCHEDULES = ("two_kernels",)

@@ -13,8 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.counting.numbers import peak
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.core.counting.numbers import peak
+from iosim.core.problem import Attention
+from iosim.core.units import parse_words
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import MEASURED, SPEC
 from iosim.gpu.reports._cases import CASES
@@ -29,8 +31,6 @@ from iosim.gpu.reports._targets import ran_instead, style_option, target_option
 from iosim.gpu.reports._timing import at_least, fitting, interleaved, timed
 from iosim.gpu.run.job import Job
 from iosim.gpu.targets import BAR, PLAIN, target
-from iosim.problem import Attention
-from iosim.units import parse_words
 
 MASKS = ("dense", "causal")
 ALGORITHM = "flash2"  # beside which PyTorch's kernels stand

@@ -15,18 +15,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.algorithms import algorithm
 from iosim.bounds import bound
-from iosim.counting.numbers import peak
+from iosim.core.algorithms import algorithm
+from iosim.core.counting.numbers import peak
+from iosim.core.problem import Attention
+from iosim.core.units import parse_int, parse_words
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import MEASURED, SPEC
 from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun
 from iosim.gpu.reports._timing import at_least, fitting, interleaved, timed
 from iosim.gpu.run.job import Job
-from iosim.hardware import of_driver
-from iosim.problem import Attention
-from iosim.units import parse_int, parse_words
+from iosim.models.hardware import of_driver
 
 BAR = 0.8  # of the peak bandwidth of HBM, by the best schedule
 SCHEDULES = ("decode", "split_kv")
@@ -173,7 +173,7 @@ def _peak_bandwidth(device: str) -> float:
     """Bytes a second between L2 and DRAM, of a device by the name that its driver gives."""
     found = of_driver(device)
     if found is None:
-        raise GpuError(f"the bandwidth of {device} is not known: add it to iosim.hardware")
+        raise GpuError(f"the bandwidth of {device} is not known: add it to iosim.models.hardware")
     return found.dram_bytes_per_s
 
 

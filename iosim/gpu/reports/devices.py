@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from iosim.base.errors import InputError, IosimError
+from iosim.core.units import parse_int
 from iosim.devices.timing import DeviceTimes, device_times, link_speed
-from iosim.errors import InputError, IosimError
 from iosim.gpu.errors import GpuError
 from iosim.gpu.links.cases import LinkCase, calls, schedules
 from iosim.gpu.links.tasks import LIMIT_S, measure
@@ -23,8 +24,7 @@ from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import MEASURED, PROVENANCE, SPEC, naming
 from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun, integers
 from iosim.gpu.run.requirements import devices
-from iosim.hardware import of_driver
-from iosim.units import parse_int
+from iosim.models.hardware import of_driver
 
 T = TypeVar("T")
 

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from iosim.counting.numbers import count
+from iosim.core.counting.numbers import count
+from iosim.core.units import bytes_of
 from iosim.gpu import l2
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.counters import moved_at
@@ -15,8 +16,7 @@ from iosim.gpu.reports import _axes
 from iosim.gpu.reports._entry import JOB_TASKS, GpuReport, ReportTable, job_runs
 from iosim.gpu.reports.validate import validate_rows
 from iosim.gpu.run.job import Job
-from iosim.output.plot import draw_legend
-from iosim.units import bytes_of
+from iosim.report.plot import draw_legend
 
 ALGORITHM = "flash2"  # its items sweep K and V, which the two models are about
 LOCKSTEP_TOLERANCE = 0.01  # the bar for programs that are kept in lockstep

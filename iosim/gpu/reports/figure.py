@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
 from iosim.gpu.reports import REPORTS, SavedReport, gpu_report
-from iosim.output.plot import STYLE, WIDTH, figure_rows, pyplot, save
+from iosim.report.plot import STYLE, WIDTH, figure_rows, pyplot, save
 
 _TALL = 3.5  # inches of a panel
 

@@ -14,7 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.core.units import parse_int
 from iosim.gpu.layers import cases
 from iosim.gpu.layers.groups import ATTENTION, CLASSES, COPY, UNKNOWN
 from iosim.gpu.layers.launch_counters import COUNTERS, ORDINARY, PRODUCT_N, STREAM_WORDS, total
@@ -38,8 +39,7 @@ from iosim.gpu.reports._entry import (
     WorkerRun,
     choose_counters,
 )
-from iosim.output.plot import draw_legend
-from iosim.units import parse_int
+from iosim.report.plot import draw_legend
 
 # Share of the seconds that times may take; counters have the rest.
 MEASURING = 0.55
@@ -135,7 +135,7 @@ def _table(folder: Path) -> ReportTable:
 
 
 def _groups(one: Told) -> dict[str, Any]:
-    """What was fused: a partition that `iosim.fusion.fused` reads, and what it doesn't say."""
+    """What was fused: a partition for `iosim.models.fusion.fused`, and what it doesn't say."""
     fused, launched = one.fused, one.measured.groups
     assert fused is not None
     partial = [x for x, own in zip(launched, fused.names, strict=False) if not own and x.kernels]

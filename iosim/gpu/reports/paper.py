@@ -13,7 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from iosim.algorithms import algorithm
+from iosim.core.algorithms import algorithm
+from iosim.core.problem import Attention
+from iosim.core.tiling.gpu import gpu_tiles
 from iosim.gpu.errors import GpuError
 from iosim.gpu.l2 import footprint_bytes
 from iosim.gpu.libraries import StandardStep, fused_bytes, standard_bytes
@@ -24,8 +26,6 @@ from iosim.gpu.reports._entry import JOB_TASKS, GpuReport, ReportTable, WorkerRu
 from iosim.gpu.reports.validate import validate_rows
 from iosim.gpu.run.baselines import profile_variants
 from iosim.gpu.run.job import Job
-from iosim.problem import Attention
-from iosim.tiling.gpu import gpu_tiles
 
 SIZES = {"N": 1024, "d": 64, "heads": 16 * 64}
 RUNS: tuple[tuple[str, bool], ...] = (

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from iosim.base.writing import write_text
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.checksums import CHECKSUMS, write_checksums
 from iosim.gpu.records.record import FILES, PROVENANCE
@@ -15,7 +16,6 @@ from iosim.gpu.reports._targets import INSTEAD
 from iosim.gpu.run import profiler
 from iosim.gpu.run.requirements import machine, no_counters, no_gpu
 from iosim.gpu.targets import PLAIN, chosen
-from iosim.writing import write_text
 
 
 def run_report(

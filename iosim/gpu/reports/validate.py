@@ -15,10 +15,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from iosim.algorithms import ALGORITHMS
-from iosim.counting.numbers import count, peak
-from iosim.counts import Direction
-from iosim.errors import CapacityError, InputError
+from iosim.base.errors import CapacityError, InputError
+from iosim.core.algorithms import ALGORITHMS
+from iosim.core.counting.numbers import count, peak
+from iosim.core.counts import Direction
+from iosim.core.problem import word_bytes
+from iosim.core.program.block_masks import masks
+from iosim.core.units import bytes_of, parse_int
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.dead import live
 from iosim.gpu.errors import GpuError
@@ -54,10 +57,7 @@ from iosim.gpu.run.job import Job
 from iosim.gpu.run.memory import check_dtype
 from iosim.gpu.targets import PLAIN
 from iosim.gpu.targets import target as target_of
-from iosim.output.plot import draw_legend
-from iosim.problem import word_bytes
-from iosim.program.block_masks import masks
-from iosim.units import bytes_of, parse_int
+from iosim.report.plot import draw_legend
 
 # The largest error that rounding may leave, relative to the largest output.
 TOLERANCE = {"fp16": 6e-3, "bf16": 5e-2, "fp32": 2e-5}

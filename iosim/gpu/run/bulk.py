@@ -6,10 +6,10 @@ import importlib.util
 from collections.abc import Mapping
 from typing import Any
 
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.kernel import Kernel
 from iosim.gpu.errors import GpuError
-from iosim.program.walk import Instance
 
 SWIZZLE = 128  # bytes of a row that lie side by side in shared memory, at most
 

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.core.problem import Attention
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.kernels import Kernel
 from iosim.gpu.errors import GpuError
@@ -20,8 +22,6 @@ from iosim.gpu.run.reference import check_of, hidden
 from iosim.gpu.run.requirements import NO_DEVICE, NO_TORCH
 from iosim.gpu.targets import Installation
 from iosim.gpu.targets import target as find
-from iosim.problem import Attention
-from iosim.program.walk import Instance
 
 # Bytes of a right operand in shared memory.  On an H200, with Triton 3.6, flash2 and split_kv with
 # 512 columns of 128 words were wrong by 0.3 to 0.8, and right with 256 columns or 64 words.

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.errors import IosimError, install
+from iosim.base.errors import IosimError, install
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.kernels import Emitted, Kernel
 from iosim.gpu.run.launch import Outcome, run_once
-from iosim.program.walk import Instance
 
 _NUMPY: dict[str, Any] = {
     "fp16": np.float16,

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.errors import InputError, closest
+from iosim.base.errors import InputError, closest
+from iosim.core.problem import size_names
+from iosim.core.program.block_masks import masks
+from iosim.core.program.walk import Instance, bind
 from iosim.gpu.emitter.kernels import EmitError, Emitted, Kernel, Lockstep, emit
 from iosim.gpu.probes import probe
 from iosim.gpu.run.patterns import mask
 from iosim.gpu.targets import PLAIN, target
-from iosim.problem import size_names
-from iosim.program.block_masks import masks
-from iosim.program.walk import Instance, bind
 
 
 @dataclass(frozen=True)

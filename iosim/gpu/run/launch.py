@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.counts import Counts, Key
+from iosim.core.counts import Counts, Key
 from iosim.gpu.emitter.kernels import Emitted, Kernel
 from iosim.gpu.run.memory import Device, allocate, dtype_of, unpack
 

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.core.problem import Tensor, check_positions
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.kernels import Kernel
-from iosim.problem import Tensor, check_positions
-from iosim.program.walk import Instance
 
 Array = NDArray[Any]
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.errors import InputError, closest
+from iosim.base.errors import InputError, closest
 
 Bools = NDArray[np.bool_]
 

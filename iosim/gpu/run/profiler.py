@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from iosim.base.writing import write_text
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.counters import anonymous, known_boundary
 from iosim.gpu.run.requirements import FORBIDDEN, NO_NCU
-from iosim.writing import write_text
 
 
 def work(report: str, task: str, spec: Path, out: Path) -> None:

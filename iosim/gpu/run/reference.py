@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.problem import Attention, Problem
+from iosim.core.problem import Attention, Problem
 
 LONG = 8192  # rows or columns that are still compared all
 SCORES = 2**28  # of one head, resident at once

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from iosim.errors import IosimError
+from iosim.base.errors import IosimError
+from iosim.base.writing import replacing
 from iosim.gpu.records.record import KernelUse, Measured, Profiled, as_plain
 from iosim.gpu.run.bulk import descriptors
 from iosim.gpu.run.cuda import Cuda, torch_module
@@ -24,7 +25,6 @@ from iosim.gpu.run.job import Job
 from iosim.gpu.run.launch import load_kernels, prepare, sum_counters
 from iosim.gpu.run.memory import dtype_of
 from iosim.gpu.run.requirements import driver_version
-from iosim.writing import replacing
 
 
 def measure(asked: dict[str, Any], out: Path) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import json
 import sys
 from pathlib import Path
 
+from iosim.base.writing import write_text
 from iosim.gpu.reports import gpu_report
-from iosim.writing import write_text
 
 
 def main(report: str, task: str, spec: str, out: str) -> None:

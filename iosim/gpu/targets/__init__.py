@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-from iosim.errors import InputError, closest
+from iosim.base.errors import InputError, closest
+from iosim.base.registry import registered
 from iosim.gpu.targets._entry import BAR, Emission, Installation, Target
-from iosim.registry import registered
 
 __all__ = ["BAR", "PLAIN", "TARGETS", "Emission", "Installation", "Target", "chosen", "target"]
 

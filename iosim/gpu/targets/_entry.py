@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iosim.counts import Key
-from iosim.errors import InputError, closest
+from iosim.base.errors import InputError, closest
+from iosim.core.counts import Key
 
 if TYPE_CHECKING:
+    from iosim.core.program.walk import Instance
     from iosim.gpu.emitter.kernel import Lockstep
     from iosim.gpu.emitter.kernels import Emitted
     from iosim.gpu.run.job import Job
-    from iosim.program.walk import Instance
 
 # Tiles, then warps and stages by name → a job that a benchmark may time.
 Maker = Callable[..., "Job"]

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.bulk import bulk_bytes
 from iosim.gpu.emitter.hopper import HopperText
 from iosim.gpu.emitter.kernels import Emitted, named_nests, title
@@ -14,7 +15,6 @@ from iosim.gpu.emitter.warps import ROWS, Style
 from iosim.gpu.errors import EmitError
 from iosim.gpu.records.counters import BULK
 from iosim.gpu.targets._entry import Emission, Maker, Target
-from iosim.program.walk import Instance
 
 if TYPE_CHECKING:
     from iosim.gpu.run.job import Job

@@ -6,15 +6,15 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from iosim.core.program.index import dims
+from iosim.core.program.ir import Load, nodes
+from iosim.core.program.space import named_tiles
+from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.kernels import Emitted, named_nests, title
 from iosim.gpu.emitter.layout import sector_bytes
 from iosim.gpu.emitter.nest import KernelText
 from iosim.gpu.emitter.prelude import ENDS, GATE, HEADER, POSITIONS, TIMER, UNMASKED, WORD
 from iosim.gpu.targets._entry import Emission, Maker, Target
-from iosim.program.index import dims
-from iosim.program.ir import Load, nodes
-from iosim.program.space import named_tiles
-from iosim.program.walk import Instance
 
 if TYPE_CHECKING:
     from iosim.gpu.run.job import Job

@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from iosim.fusion import Absent, Illegal, fused, kernel
-from iosim.fusion.best import cheapest
-from iosim.fusion.groups import Groups, bits
-from iosim.fusion.kernels import connected
-from iosim.fusion.members import Members
-from iosim.fusion.named_fusions import FUSIONS
-from iosim.layers.graph import Graph
-from iosim.layers.traffic import Crossing
-from iosim.problem import word_bytes
-from iosim.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, work_of
+from iosim.core.problem import word_bytes
+from iosim.models.fusion import Absent, Illegal, fused, kernel
+from iosim.models.fusion.best import cheapest
+from iosim.models.fusion.groups import Groups, bits
+from iosim.models.fusion.kernels import connected
+from iosim.models.fusion.members import Members
+from iosim.models.fusion.named_fusions import FUSIONS
+from iosim.models.layers.graph import Graph
+from iosim.models.layers.traffic import Crossing
+from iosim.models.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, work_of
 
 # Fusions that a search chooses are found for each memory; all others are the same for all.
 SEARCHED = "best"
@@ -38,7 +38,7 @@ def structure(graph: Graph, M: int) -> dict[str, Any]:
 
     Operators and tensors are known by their places.  ``legal`` begins with each operator alone.
 
-    >>> from iosim.layers.architectures import layer
+    >>> from iosim.models.layers.architectures import layer
     >>> found = structure(layer("llama3-8b", "decode", batch=1, N=64), 10**8)
     >>> len(found["operators"]), len(found["legal"]), found["fusions"]["none"][:2]
     (20, 48, [[0], [1]])
@@ -93,7 +93,7 @@ def costs(
     there once.  None is a kernel that doesn't fit.  ``words`` are those at L2↔DRAM, and ``best``
     has the best partitions there.
 
-    >>> from iosim.layers.architectures import layer
+    >>> from iosim.models.layers.architectures import layer
     >>> tiny = layer("llama3-8b", "decode", batch=1, N=64)
     >>> found = costs(tiny, [[k] for k in range(20)], [10**6, 10**7], [10**5])
     >>> found["words"][1], found["bytes"]["L2↔DRAM"][1], found["bytes"]["SM↔L2"][1]

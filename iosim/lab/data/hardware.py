@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.checks.shipped import shipped
-from iosim.counting.numbers import count
+from iosim.core.counting.numbers import count
+from iosim.core.problem import word_bytes
 from iosim.gpu import l2, sweeps
 from iosim.gpu.records.counters import BOUNDARIES
 from iosim.gpu.records.plain import read_json
@@ -30,7 +30,7 @@ from iosim.gpu.run.job import Job
 from iosim.lab.columns import Columns, by_column, pack
 from iosim.lab.data import committed
 from iosim.lab.data._hardware_columns import COLUMNS, PAIRS, SHOWN
-from iosim.problem import word_bytes
+from iosim.report.shipped import shipped
 
 MADE = Path(__file__).with_suffix(".json")
 PIECES = 128  # that the page cuts a sweep into where it draws the drift itself

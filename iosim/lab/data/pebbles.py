@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from iosim.checks.shipped import shipped
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.report.shipped import shipped
 
 # By the name that `experiments.pebbling_games` gives a graph: what the page calls it.
 GRAPHS = {

@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from iosim.algorithms import Algorithm, all_algorithms
 from iosim.bounds import BOUNDS, Bound
 from iosim.bounds.classes import WIDE, covers_wide
-from iosim.checks.shipped import shipped
-from iosim.counting.numbers import count_many, peak_many
+from iosim.core.algorithms import Algorithm, all_algorithms
+from iosim.core.counting.numbers import count_many, peak_many
+from iosim.core.problem import Attention
+from iosim.core.problem.form import LIMITS
+from iosim.core.program.ir import Program
+from iosim.core.tiling import optimal_tiles_many, smallest_capacity
 from iosim.lab.data.traced import Formulas, TracedTerms, traced_bound
-from iosim.output.table import read_csv
-from iosim.problem import Attention
-from iosim.problem.form import LIMITS
-from iosim.program.ir import Program
-from iosim.tiling import optimal_tiles_many, smallest_capacity
+from iosim.report.shipped import shipped
+from iosim.report.table import read_csv
 
 # The table of the README's figure, which `iosim verify` writes.
 FIGURE = Path("img") / "verify.csv"
@@ -235,7 +235,7 @@ def _curve(program: Program, problem: Attention, sizes: Sequence[int]) -> dict[s
 def stores_scores(program: Program) -> bool:
     """Whether some tensor in slow memory has a word for every score.
 
-    >>> from iosim.algorithms import algorithm
+    >>> from iosim.core.algorithms import algorithm
     >>> [name for name in ("naive", "flash1") if stores_scores(algorithm(name).program)]
     ['naive']
     """

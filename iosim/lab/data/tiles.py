@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from iosim.algorithms import algorithm
-from iosim.problem import PROBLEMS, Attention
+from iosim.core.algorithms import algorithm
+from iosim.core.problem import PROBLEMS, Attention
 
 # What a field of the page takes at most: a plane has all distinct trip counts of both tiles.
 LARGEST = 4096
@@ -36,7 +36,7 @@ BLOCKS = ((128, 128), (128, 64), (64, 128), (64, 64))
 Expression = int | str | tuple[str, "Expression", "Expression"]
 
 _QUARTER: Expression = ("ceil", "M", ("times", 4, "d"))
-# FlashAttention's rule, `iosim.algorithms.flash1.paper_tiles`, and the same without its min.
+# FlashAttention's rule, `iosim.core.algorithms.flash1.paper_tiles`, and the same without its min.
 RULE: dict[str, Expression] = {"B_r": ("min", _QUARTER, "d"), "B_c": _QUARTER}
 UNCAPPED: dict[str, Expression] = {"B_r": _QUARTER, "B_c": _QUARTER}
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from iosim.bounds import Bound
 from iosim.bounds.terms import Terms
-from iosim.problem import PROBLEMS, Arithmetic, Attention, Form
-from iosim.problem.form import LIMITS
-from iosim.problem.scores import LOWER_RIGHT, UPPER_LEFT
+from iosim.core.problem import PROBLEMS, Arithmetic, Attention, Form
+from iosim.core.problem.form import LIMITS
+from iosim.core.problem.scores import LOWER_RIGHT, UPPER_LEFT
 
 # The names of sizes that people may give, in any problem.
 NAMES = (

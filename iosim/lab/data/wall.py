@@ -2,7 +2,7 @@
 
 All that is shown is here as numbers: flop and bytes of each kernel, the speeds of each machine, and
 which of its limits is what over what.  A least time is the largest of a machine's limits, as in
-`iosim.roofline.roof`.
+`iosim.models.roofline.roof`.
 
 Each legal kernel of each layer is priced for each machine's memory, which takes some ten seconds.
 What that gives is kept in ``wall.json`` beside this file, which
@@ -15,15 +15,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from iosim.fusion import FUSIONS
-from iosim.hardware import MACHINES, Hardware
-from iosim.hardware.record import format_number
 from iosim.lab.data import committed
 from iosim.lab.data.fusing import SEARCHED, costs, structure
-from iosim.layers.architectures import layer
-from iosim.layers.models import config
-from iosim.roofline.roof import LAUNCH, LIMITS, MATRIX, VECTOR, Roof
-from iosim.roofline.work import BOUNDARIES, L2_DRAM, SM_L2
+from iosim.models.fusion import FUSIONS
+from iosim.models.hardware import MACHINES, Hardware
+from iosim.models.hardware.record import format_number
+from iosim.models.layers.architectures import layer
+from iosim.models.layers.models import config
+from iosim.models.roofline.roof import LAUNCH, LIMITS, MATRIX, VECTOR, Roof
+from iosim.models.roofline.work import BOUNDARIES, L2_DRAM, SM_L2
 
 MADE = Path(__file__).with_suffix(".json")
 # Model → how it is called, tokens of context, and its phases.
@@ -96,7 +96,7 @@ def build_data() -> dict[str, Any]:
 def machine_data(machine: Hardware, memories: dict[str, list[int]]) -> dict[str, Any]:
     """A machine's limits, its ridge at L2↔DRAM, and each number with its source.
 
-    >>> from iosim.hardware import machine
+    >>> from iosim.models.hardware import machine
     >>> found = machine_data(machine("p100"), {"L2↔DRAM": [2097152], "SM↔L2": []})
     >>> [x["name"] for x in found["limits"]], f"{found['ridge']:.1f}", found["dtype"]
     (['matrix units', 'vector units', 'L2↔DRAM', 'launch'], '29.0', 'fp16')

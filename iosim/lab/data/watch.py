@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from iosim.algorithms import ALGORITHMS, Algorithm, algorithm
-from iosim.counting.closed import close
-from iosim.counting.numbers import peak
+from iosim.core.algorithms import ALGORITHMS, Algorithm, algorithm
+from iosim.core.counting.closed import close
+from iosim.core.counting.numbers import peak
+from iosim.core.problem import LIMITS_SAY, PROBLEMS
+from iosim.core.problem.form import LIMITS
+from iosim.core.program.ir import Program
+from iosim.core.program.walk import Instance
 from iosim.lab.data.traced import traced_sizes
 from iosim.lab.packed import pack
 from iosim.lab.programs import algorithm_data, program_data
-from iosim.problem import LIMITS_SAY, PROBLEMS
-from iosim.problem.form import LIMITS
-from iosim.program.ir import Program
-from iosim.program.walk import Instance
 
 
 @dataclass(frozen=True)

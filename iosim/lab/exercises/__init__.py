@@ -9,10 +9,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from iosim.errors import InputError, closest
+from iosim.base.errors import InputError, closest
+from iosim.base.reading import read_toml
 from iosim.lab.data import DATA
 from iosim.lab.exercises.record import told_of
-from iosim.reading import read_toml
 
 
 def exercises(own: str | Path | None = None) -> dict[str, list[dict[str, Any]]]:

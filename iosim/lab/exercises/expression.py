@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from iosim.errors import InputError, closest
+from iosim.base.errors import InputError, closest
 
 # Signs that are written in other ways in Python.
 _SIGNS = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import random
 
+from iosim.core.problem import Attention
+from iosim.core.program.ir import Program
+from iosim.core.program.walk import bind
 from iosim.lab.exercises.expression import evaluate
 from iosim.lab.exercises.quantities import amount
 from iosim.lab.exercises.record import POINTS
-from iosim.problem import Attention
-from iosim.program.ir import Program
-from iosim.program.walk import bind
 
 UNANSWERED = "no answer yet: give your own in place of None"
 

@@ -12,15 +12,15 @@ from fractions import Fraction
 from typing import Any
 
 from iosim import pebbling
-from iosim.algorithms import algorithm
-from iosim.counting.numbers import count as counted
-from iosim.counting.numbers import peak
-from iosim.errors import InputError, closest
-from iosim.hardware import machine as known_machine
+from iosim.base.errors import InputError, closest
+from iosim.core.algorithms import algorithm
+from iosim.core.counting.numbers import count as counted
+from iosim.core.counting.numbers import peak
+from iosim.core.program.walk import Instance, bind
+from iosim.core.tiling import Tiling, optimal_tiles, smallest_capacity
+from iosim.models.hardware import machine as known_machine
 from iosim.pebbling import Dag
 from iosim.pebbling import optimum as solved
-from iosim.program.walk import Instance, bind
-from iosim.tiling import Tiling, optimal_tiles, smallest_capacity
 
 Number = int | Fraction
 

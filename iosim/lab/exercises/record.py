@@ -14,8 +14,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
 from typing import Any
 
-from iosim.algorithms import algorithm
-from iosim.errors import InputError, IosimError, closest
+from iosim.base.errors import InputError, IosimError, closest
+from iosim.core.algorithms import algorithm
 from iosim.lab.exercises.expression import evaluate, names_in
 from iosim.lab.exercises.quantities import amount, best, bound, problem_of, quantity, smallest
 

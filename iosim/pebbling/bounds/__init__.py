@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from iosim.core.problem import check_size
 from iosim.pebbling.bounds import compulsory, moments, trees, wavefront
 from iosim.pebbling.bounds.order import PartialOrder
 from iosim.pebbling.dag import Dag, check_dag, check_memory
 from iosim.pebbling.game import Game
-from iosim.problem import check_size
 
 Bound = Callable[[PartialOrder, float], tuple[int, dict[str, Any]] | None]
 

@@ -17,7 +17,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from iosim.errors import ProgramError
+from iosim.base.errors import ProgramError
 from iosim.pebbling.dag import Dag
 
 

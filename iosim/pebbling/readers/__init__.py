@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.base.reading import read_bytes
+from iosim.base.registry import registered
 from iosim.pebbling.dag import Dag
 from iosim.pebbling.readers._entry import Reader
-from iosim.reading import read_bytes
-from iosim.registry import registered
 
 __all__ = ["READERS", "Reader", "from_file", "reader"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
 from iosim.pebbling.graph_input import Arc, Drawn
 from iosim.pebbling.readers._entry import Reader, parse_integer, shorten_line
 

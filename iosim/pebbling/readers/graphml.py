@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from xml.etree import ElementTree
 
-from iosim.errors import InputError, install
+from iosim.base.errors import InputError, install
 from iosim.pebbling.dag import short
 from iosim.pebbling.graph_input import Drawn, drawn_from_networkx
 from iosim.pebbling.readers._entry import Reader

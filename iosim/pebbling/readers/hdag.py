@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
 from iosim.pebbling.graph_input import Arc, Drawn, Vertex
 from iosim.pebbling.maker import check_reach
 from iosim.pebbling.readers._entry import Reader, parse_integer, shorten_line

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.base.reading import parse
 from iosim.pebbling.game import Move
 from iosim.pebbling.readers import text_of
-from iosim.reading import parse
 
 SAYS = "give what `iosim optimal --json` prints, or its schedule alone"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from iosim.errors import InputError
+from iosim.base.errors import InputError
+from iosim.base.reading import parse
 from iosim.pebbling.graph_input import Arc, Drawn, vertex, weight
 from iosim.pebbling.readers._entry import Reader
-from iosim.reading import parse
 
 SAYS = "write networkx.node_link_data, with nodes and edges"
 

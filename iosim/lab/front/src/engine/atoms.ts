@@ -1,6 +1,6 @@
 /**
  * Atoms of closed forms over boxes of sizes and tiles, from below and from above; exact at a point.
- * What follows a tile is bounded as in iosim.counting.arrays: from above by whole axes, from below
+ * What follows a tile is bounded as in iosim.core.counting.arrays: from above by whole axes, from below
  * by an integral, or by single positions, each of which a tile covers.
  */
 

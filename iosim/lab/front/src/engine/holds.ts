@@ -1,4 +1,4 @@
-/** A plan's bounds by its holds: words at the ends of one, and how much fits beside the rest; as in iosim.tiling.stationary_bounds. */
+/** A plan's bounds by its holds: words at the ends of one, and how much fits beside the rest; as in iosim.core.tiling.stationary_bounds. */
 
 import type { EndTerms, HoldTerms, LeaningTerms, Reader, Room } from "./bounds";
 import type { Values } from "./space";

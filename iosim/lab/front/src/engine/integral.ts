@@ -1,6 +1,6 @@
 /**
  * Sums over the tiles of a loop from below, for every step between two, as in
- * iosim.counting.integral: by the integral of lengths along the loop.
+ * iosim.core.counting.integral: by the integral of lengths along the loop.
  */
 
 import { apart, between, clip, edgesOfFew, fewOf, ordered, productsOfFew, Ramps, seen, type Box, type Ramp } from "./ramps";

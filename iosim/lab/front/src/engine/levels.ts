@@ -1,4 +1,4 @@
-/** What iterations hold at least, over boxes; as in iosim.counting.arrays. */
+/** What iterations hold at least, over boxes; as in iosim.core.counting.arrays. */
 
 import { spanKey, spanNames, type Atoms, type Iteration } from "./atoms";
 import { Lengths, type Shortest } from "./integral";

@@ -1,6 +1,6 @@
 /**
  * Spans that follow the tiles of a loop, over boxes: where their ends lie, from below, as in
- * iosim.counting.ramps.  A span that starts at T(i.start) and stops at S(i.stop), where S and T
+ * iosim.core.counting.ramps.  A span that starts at T(i.start) and stops at S(i.stop), where S and T
  * rise, has two ramps: lines, cut to a part of an axis.  Over a box of sizes the start is taken at
  * its most and the stop at its least.
  */

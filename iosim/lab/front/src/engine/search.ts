@@ -1,6 +1,6 @@
 /**
  * The search for tiles: the fewest words among tiles whose peak is at most M, by branch and bound
- * over boxes of candidates.  It relies on what iosim.tiling.plan has proven of a program, which
+ * over boxes of candidates.  It relies on what iosim.core.tiling.plan has proven of a program, which
  * travels as `plans`, and finds the tiles of iosim.optimal_tiles: of those that move equally many
  * words the first ones, and words that are left go to tiles on which the count doesn't depend.
  */

@@ -1,6 +1,6 @@
 /**
  * Sums over the tiles of a loop in time that does not grow with their number, as in
- * iosim.counting.sums: on a piece where lengths are affine a product is a polynomial; where one is
+ * iosim.core.counting.sums: on a piece where lengths are affine a product is a polynomial; where one is
  * rounded, Euclid's algorithm adds up; where several are, the residues of their common period do.
  */
 

@@ -60,7 +60,7 @@ export type Leaning = [Poly, Poly, Poly];
 /** Bounds at the ends of a hold; `shared` is of a tile that is solved for: the rest, and what is divided by it. */
 export interface Ends { hold: string; axis: string; words: Leaning; shared: Record<string, [Leaning, Leaning]> }
 
-/** What is proven of the search in nests that share parameters; see iosim.tiling.plan. */
+/** What is proven of the search in nests that share parameters; see iosim.core.tiling.plan. */
 export interface Plan {
   total: Poly; peak: Level[];
   /** What a valid tiling makes at least 0. */

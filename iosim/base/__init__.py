@@ -1,0 +1,1 @@
+"""What every wing stands on: errors, tables, files, progress, names that were replaced."""

@@ -1,0 +1,55 @@
+"""Registries of import strings: listing the names imports nothing, taking one imports its file."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from iosim.base.errors import InputError, closest
+
+T = TypeVar("T")
+
+
+def canonical(name: T, names: Iterable[str], aliases: Mapping[str, str]) -> T | str:
+    """The registered name that is meant: case, hyphens and underscores don't matter.
+
+    Args:
+        aliases: other names in use, in lower case without hyphens and underscores.
+
+    What is none stays as it is.
+
+    >>> canonical("Flash-Attention", ["flash2", "small_cache"], {"flashattention": "flash2"})
+    'flash2'
+    """
+    if not isinstance(name, str):
+        return name
+    plain = {_plain(x): x for x in names}
+    return {**aliases, **plain}.get(_plain(name), name)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "").replace(" ", "")
+
+
+def registered(what: str, name: str, modules: Mapping[str, str], value: str, kind: type[T]) -> T:
+    """What the module of a registry's entry defines.
+
+    Args:
+        what: what an entry is, as the message says it.
+        name: a key of `modules`.
+        modules: names → modules.
+        value: the name that every such module gives its entry.
+        kind: the class of the entries.
+
+    Raises InputError, with the closest name, for a name that is none.
+
+    >>> from iosim.core.algorithms import ALGORITHMS, Algorithm
+    >>> registered("algorithm", "copy", ALGORITHMS, "ALGORITHM", Algorithm).name
+    'copy'
+    """
+    if name not in modules:
+        raise InputError(f"unknown {what} {name!r}: {closest(name, modules)}")
+    found = getattr(importlib.import_module(modules[name]), value)
+    assert isinstance(found, kind)
+    return found

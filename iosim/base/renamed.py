@@ -1,0 +1,22 @@
+"""Names that were replaced by the field's: the old ones work for one version, and warn once."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+
+
+@cache
+def renamed(old: str, new: str) -> None:
+    """Warn, the first time, that an old name was used: a DeprecationWarning at the caller's caller.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
+    ...     renamed("hue", "colour")
+    ...     renamed("hue", "colour")
+    >>> [str(x.message) for x in seen]
+    ['hue is now called colour; the old name goes with the next version']
+    """
+    text = f"{old} is now called {new}; the old name goes with the next version"
+    warnings.warn(text, DeprecationWarning, stacklevel=3)

@@ -1,1 +1,0 @@
-"""Checks of the whole: the main job, tightness, proofs that run, experiments made again."""

@@ -1,0 +1,108 @@
+"""Algorithms: one file each, one line each here.
+
+An entry is an import string, so that listing names imports nothing.
+
+>>> "flash2" in ALGORITHMS, len(ALGORITHMS) == len(all_algorithms())
+(True, True)
+"""
+
+from __future__ import annotations
+
+from iosim.base.registry import canonical, registered
+from iosim.core.algorithms._entry import Algorithm
+from iosim.core.problem import Form
+
+__all__ = ["ALGORITHMS", "Algorithm", "algorithm", "all_algorithms", "named"]
+
+ALGORITHMS: dict[str, str] = {
+    "naive": "iosim.core.algorithms.naive",
+    "flash1": "iosim.core.algorithms.flash1",
+    "flash2": "iosim.core.algorithms.flash2",
+    "small_cache": "iosim.core.algorithms.small_cache",
+    "flash2_chunked": "iosim.core.algorithms.flash2_chunked",
+    "flash2_keep": "iosim.core.algorithms.flash2_keep",
+    "spill_rows": "iosim.core.algorithms.spill_rows",
+    "flash2_log": "iosim.core.algorithms.flash2_log",
+    "flash2_parts": "iosim.core.algorithms.flash2_parts",
+    "small_tiles": "iosim.core.algorithms.small_tiles",
+    "grouped_rows": "iosim.core.algorithms.grouped_rows",
+    "decode": "iosim.core.algorithms.decode",
+    "split_kv": "iosim.core.algorithms.split_kv",
+    "paged": "iosim.core.algorithms.paged",
+    "block_sparse": "iosim.core.algorithms.block_sparse",
+    "naive_backward": "iosim.core.algorithms.naive_backward",
+    "flash1_backward": "iosim.core.algorithms.flash1_backward",
+    "flash2_backward": "iosim.core.algorithms.flash2_backward",
+    "two_kernels": "iosim.core.algorithms.two_kernels",
+    "spill_gradient": "iosim.core.algorithms.spill_gradient",
+    "spill_weights": "iosim.core.algorithms.spill_weights",
+    "small_backward": "iosim.core.algorithms.small_backward",
+    "matmul": "iosim.core.algorithms.matmul",
+    "copy": "iosim.core.algorithms.copy",
+}
+
+# Other names in use, in lower case without hyphens and underscores.  FlashAttention without a
+# number is FlashAttention-2, which libraries run today.
+ALIASES: dict[str, str] = {
+    "standard": "naive",
+    "standardattention": "naive",
+    "unfused": "naive",
+    "vanilla": "naive",
+    "flash": "flash2",
+    "flashattention": "flash2",
+    "fa": "flash2",
+    "flashattention2": "flash2",
+    "fa2": "flash2",
+    "flashattentionv2": "flash2",
+    "flashattention1": "flash1",
+    "fa1": "flash1",
+    "flashattentionv1": "flash1",
+    "flashbackward": "flash2_backward",
+    "flashattentionbackward": "flash2_backward",
+    "fa2backward": "flash2_backward",
+    "standardbackward": "naive_backward",
+    "flashdecoding": "split_kv",
+    "splitk": "split_kv",
+    "pagedattention": "paged",
+    "blocksparseattention": "block_sparse",
+    "gemm": "matmul",
+    "matrixproduct": "matmul",
+}
+
+
+def named(name: str) -> str:
+    """The registered name of an algorithm that has others; what is none stays as it is.
+
+    >>> named("FlashAttention"), named("flash-2"), named("flash3")
+    ('flash2', 'flash2', 'flash3')
+    """
+    return canonical(name, ALGORITHMS, ALIASES)
+
+
+def algorithm(name: str) -> Algorithm:
+    """Return a registered algorithm, also by another name in use (`ALIASES`).
+
+    Raises InputError, with the closest name, for a name that is none.
+
+    >>> algorithm("flash2").title
+    'FlashAttention-2: Q and O stationary, K and V streamed'
+    >>> algorithm("standard").name
+    'naive'
+    >>> algorithm("flash3")
+    Traceback (most recent call last):
+        ...
+    iosim.base.errors.InputError: unknown algorithm 'flash3': did you mean 'flash2'?
+    """
+    return registered("algorithm", named(name), ALGORITHMS, "ALGORITHM", Algorithm)
+
+
+def all_algorithms(problem: str | Form | None = None) -> tuple[Algorithm, ...]:
+    """Return all algorithms, or those for one kind of problem, or for all problems of one form.
+
+    >>> [a.name for a in all_algorithms("matmul")]
+    ['matmul']
+    """
+    found = (algorithm(name) for name in ALGORITHMS)
+    if isinstance(problem, Form):
+        return tuple(a for a in found if a.supports(problem))
+    return tuple(a for a in found if problem in (None, a.problem.kind))

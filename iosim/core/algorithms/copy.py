@@ -1,0 +1,29 @@
+"""Y = X, a tile at a time: the entry to copy when adding an algorithm.
+
+Moves 2n words, whatever the tile; needs B words.
+"""
+
+from __future__ import annotations
+
+from iosim.core.algorithms._entry import Algorithm
+from iosim.core.problem import Copy
+from iosim.core.program.build import Builder
+
+
+def schedule(b: Builder) -> None:
+    """Load a tile, store it, free it."""
+    (B,) = b.tile_sizes("n", "B")
+    for i in b.grid("n", B):
+        x = b.load("X", i)
+        b.store(x, "Y", i)
+        b.free(x)
+
+
+ALGORITHM = Algorithm(
+    name="copy",
+    title="copy a vector",
+    problem=Copy,
+    schedule=schedule,
+    cost="2n",
+    source="the definition",
+)

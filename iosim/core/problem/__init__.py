@@ -1,0 +1,221 @@
+"""Problems: what is to be computed, its axes, its tensors in slow memory, and a reference.
+
+A problem knows nothing of schedules.  Its sizes bind the axes of any program written for it.  One
+file each, one line each in `PROBLEMS`.
+
+>>> LARGEST_SIZE == 2**40, LIMITS, "sinks" in LIMITS_SAY, WORD_BYTES["fp16"]
+(True, ('left', 'right'), True, 2)
+>>> sorted(PROBLEMS), "gpt2" in MODELS, WHOLE.most(3, 4)
+(['attention', 'attention-backward', 'block-sparse', 'copy', 'matmul', 'paged'], True, 4)
+>>> "float64" in str(Array), Attentions == Attention | AttentionBackward
+(True, True)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from iosim.base.errors import InputError, closest
+from iosim.core.problem.attention import Attention
+from iosim.core.problem.backward import AttentionBackward
+from iosim.core.problem.base import (
+    LARGEST_SIZE,
+    WHOLE,
+    Arithmetic,
+    BaseProblem,
+    Problem,
+    as_array,
+    check_range,
+    check_size,
+    in_shape,
+    joined_shape,
+    size_names,
+    whole_number,
+)
+from iosim.core.problem.blocks import BlockSparse
+from iosim.core.problem.copy import Copy
+from iosim.core.problem.family import Family
+from iosim.core.problem.form import (
+    LIMITS,
+    LIMITS_SAY,
+    Array,
+    Axis,
+    Derived,
+    Form,
+    Mask,
+    Option,
+    Tensor,
+    axis,
+    check_positions,
+    derive,
+    option,
+)
+from iosim.core.problem.matmul import MatMul
+from iosim.core.problem.paged import PagedAttention
+
+__all__ = [
+    "LARGEST_SIZE",
+    "LIMITS",
+    "LIMITS_SAY",
+    "MODELS",
+    "PROBLEMS",
+    "WHOLE",
+    "WORD_BYTES",
+    "Arithmetic",
+    "Array",
+    "Attention",
+    "AttentionBackward",
+    "Attentions",
+    "Axis",
+    "BaseProblem",
+    "BlockSparse",
+    "Copy",
+    "Derived",
+    "Family",
+    "Form",
+    "Mask",
+    "MatMul",
+    "Option",
+    "PagedAttention",
+    "Problem",
+    "Tensor",
+    "as_array",
+    "axis",
+    "check_positions",
+    "check_range",
+    "check_size",
+    "derive",
+    "every_axis",
+    "every_option",
+    "in_shape",
+    "joined_shape",
+    "max_error",
+    "model",
+    "option",
+    "size_names",
+    "whole_number",
+    "word_bytes",
+]
+
+# Problems with the sizes and options of attention.
+Attentions: TypeAlias = Attention | AttentionBackward
+
+PROBLEMS: dict[str, type[Any]] = {
+    p.kind: p for p in (Attention, AttentionBackward, MatMul, Copy, PagedAttention, BlockSparse)
+}
+
+# The attention of one layer, one sequence.  Sources: the models' published configurations.
+MODELS: dict[str, tuple[Attention, str]] = {
+    "gpt2": (
+        Attention(1024, 64, 12, causal=True),
+        "Radford et al. 2019, 12 heads of 64, context 1024",
+    ),
+    "gpt2-medium": (
+        Attention(1024, 64, 16, causal=True),
+        "Radford et al. 2019, 16 heads of 64, context 1024",
+    ),
+    "gpt2-xl": (
+        Attention(1024, 64, 25, causal=True),
+        "Radford et al. 2019, 25 heads of 64, context 1024",
+    ),
+    "bert-base": (Attention(512, 64, 12), "Devlin et al. 2019, 12 heads of 64, context 512"),
+    "bert-large": (Attention(512, 64, 16), "Devlin et al. 2019, 16 heads of 64, context 512"),
+    "llama3-8b": (
+        Attention(8192, 128, 32, kv_heads=8, causal=True),
+        "Llama 3 2024, 32 query heads of 128, 8 key and value heads, context 8192",
+    ),
+    "llama3-70b": (
+        Attention(8192, 128, 64, kv_heads=8, causal=True),
+        "Llama 3 2024, 64 query heads of 128, 8 key and value heads, context 8192",
+    ),
+    "mixtral-8x7b": (
+        Attention(32768, 128, 32, kv_heads=8, causal=True),
+        "Jiang et al. 2024, 32 query heads of 128, 8 key and value heads, context 32768",
+    ),
+}
+
+
+def every_axis() -> dict[str, Axis]:
+    """All axes of registered problems by name; those that share a name are one, with all help.
+
+    >>> every_axis()["n"].says
+    'columns of C, or length of a vector'
+    """
+    found: dict[str, Axis] = {}
+    for problem in PROBLEMS.values():
+        for one in problem.axes():
+            before = found.get(one.name)
+            said = [] if before is None else before.says.split(", or ")
+            says = ", or ".join(dict.fromkeys([*said, one.says]))
+            found[one.name] = replace(one, says=says)
+    return found
+
+
+def every_option() -> dict[str, Option]:
+    """All options of registered problems by name.
+
+    >>> every_option()["kv_heads"].divides
+    'heads'
+    """
+    return {one.name: one for problem in PROBLEMS.values() for one in problem.options()}
+
+
+WORD_BYTES: dict[str, int] = {"fp8": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8}
+# Of what is no number to compute with: ids of tokens, labels, masks.
+OTHER_BYTES: dict[str, int] = {"bool": 1, "int8": 1, "int32": 4, "int64": 8}
+
+
+def model(name: str) -> Attention:
+    """Return a named model's attention, options and all, or raise InputError with the nearest name.
+
+    >>> model("llama3-8b")
+    Attention(N=8192, d=128, heads=32, kv_heads=8, causal=True)
+    """
+    if name not in MODELS:
+        raise InputError(f"unknown model {name!r}: {closest(name, MODELS)}")
+    return MODELS[name][0]
+
+
+def word_bytes(dtype: str, wide: bool = False) -> int:
+    """Bytes of one word of `dtype`; statistics (`wide`) never have fewer than 4.
+
+    >>> word_bytes("fp16"), word_bytes("fp16", wide=True)
+    (2, 4)
+    """
+    known = WORD_BYTES | OTHER_BYTES
+    if dtype not in known:
+        raise InputError(f"unknown dtype {dtype!r}: {closest(dtype, known)}")
+    return max(known[dtype], 4) if wide else known[dtype]
+
+
+def max_error(got: Mapping[str, Array], want: Mapping[str, Array]) -> float:
+    """The largest ``|got − want| / max(1, max|want|)`` over all outputs.
+
+    NaN counts as infinite, and so does a wrong shape.  Raises InputError unless both give arrays by
+    name, and where an output is missing.
+
+    >>> import numpy as np
+    >>> max_error({"Y": np.array([1.0, 2.5])}, {"Y": np.array([1.0, 2.0])})
+    0.25
+    """
+    for given in (got, want):
+        if not isinstance(given, Mapping):
+            raise InputError(
+                f"max_error takes arrays by name, got {type(given).__name__}: give a "
+                "dict, like run.outputs"
+            )
+    if missing := sorted(set(want) - set(got)):
+        raise InputError(f"the first of two has no output {missing[0]}: give it")
+    worst = 0.0
+    for name, ref in want.items():
+        if np.shape(got[name]) != ref.shape:
+            return math.inf
+        scale = max(1.0, float(np.max(np.abs(ref))))
+        error = float(np.max(np.abs(np.asarray(got[name]) - ref))) / scale
+        worst = max(worst, math.inf if math.isnan(error) else error)
+    return worst

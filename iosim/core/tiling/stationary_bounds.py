@@ -1,0 +1,134 @@
+"""A plan's bounds by its holds: words at the ends of one, and how much fits beside the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from iosim.core.counting.arrays import Room, rooms
+from iosim.core.counting.below import floor_to_integers
+from iosim.core.counting.closed import Level
+from iosim.core.counting.poly import Poly
+from iosim.core.counting.ramps import real
+from iosim.core.program.index import Affine
+from iosim.core.tiling.boxes import Where, take
+from iosim.core.tiling.candidates import Ints
+from iosim.core.tiling.endpoint_bounds import Ends, Leaning
+from iosim.core.tiling.evaluate import ROUNDING, Points, PointwisePoly, Value, above_line
+from iosim.core.tiling.plan import Plan
+
+
+def filled_holds(plan: Plan) -> list[str]:
+    """Stationary parts with which words never rise, where iterations differ in what they hold.
+
+    Such a part is bounded at its upper end, which is what fits beside the rest; some level tells.
+    """
+    held = plan.falls.intersection(plan.holds) if any(v.over for v in plan.levels) else ()
+    return [k for k in sorted(held) if any(hold_lines(plan.levels, k))]
+
+
+def hold_lines(levels: Sequence[Level], hold: str) -> Iterator[tuple[int, Poly, Poly]]:
+    """The numbers of the levels that are linear in a stationary part, as flat + hold·tilt."""
+    for k, level in enumerate(levels):
+        tilt = level.words.slope(hold)
+        if tilt.terms and hold not in tilt.names():
+            yield k, level.words - tilt * Poly.of(hold), tilt
+
+
+class HoldReach:
+    """The last position of a stationary part with which boxes of values may fit.
+
+    Levels that are linear in it tell.
+    """
+
+    def __init__(self, points: Points, hold: str) -> None:
+        self.points, self.candidates = points, points.candidates[hold]
+        self.lines: list[tuple[list[PointwisePoly], list[Affine]]] = []
+        self.over: list[tuple[Level, tuple[Poly, Poly, Poly]]] = []
+        for k, *parts in hold_lines(points.plan.levels, hold):
+            level = points.plan.levels[k]
+            if level.over:
+                self.over.append((level, (parts[0], parts[1], Poly())))
+                continue
+            terms = [points.terms(x, points.plan.searched) for x in parts]
+            self.lines.append((terms, [x for x in level.runs if isinstance(x, Affine)]))
+
+    def __call__(self, at: Ints, low: Where, high: Where) -> Ints:
+        """From the values at the corners of boxes."""
+        least, most = self.points.on(low, high), self.points.above(high, low)
+        extent, cap = self.candidates.extent[at], self.points.M[at]
+        room: Any = extent
+        for terms, runs in self.lines:
+            flat, tilt = (x(at, least, most) for x in terms)
+            here = np.where(tilt > 0, (cap - flat) // np.maximum(tilt, 1), extent)
+            for length in runs:
+                here = np.where(least.length(length) > 0, here, extent)
+            room = np.minimum(room, here)
+        for level, line in self.over:
+            for there in rooms(level, line, None, (low, high)):
+                here = (cap - there.flat) // np.maximum(there.tilt, 1)
+                room = np.minimum(room, np.where(there.there & (there.tilt > 0), here, extent))
+        return np.asarray(self.candidates.floor(np.maximum(room, -1).astype(np.int64), at))
+
+
+class HoldBound:
+    """The bounds of a plan at the ends of a stationary part, at some points."""
+
+    def __init__(self, points: Points, found: Ends, solved: str | None) -> None:
+        self.points, self.hold, self.axis = points, found.hold, found.axis
+        self.words = self._terms(found.words)
+        shared = found.shared.get(solved) if solved is not None else None
+        self.shared = [self._terms(x) for x in shared] if shared else None
+
+    def _terms(self, words: Leaning) -> tuple[PointwisePoly | None, ...]:
+        free = self.points.plan.searched
+        polys = (words.flat, words.by_hold, words.by_rest)
+        return tuple(self.points.terms(x, free) if x.terms else None for x in polys)
+
+    def __call__(self, at: Ints, low: Where, high: Where, over: Collection[Room]) -> Any:
+        """Words that boxes move at least.
+
+        Args:
+            low, high: the values at the corners of the boxes, with the most room.
+            over: what iterations hold at least.
+        """
+        least, most = self.points.on(low, high), self.points.above(high, low)
+        first, last = low[self.hold], high[self.hold]
+        ends = [(W, take(self.points.base[self.axis], at) - W) for W in (first, last)]
+        shares = list(self._shares(at, first, last, over))
+
+        def bound(least: Value) -> Any:
+            def along(parts: Any) -> list[Any]:
+                flat, *by = (x(at, least, most) if x else 0 for x in parts)
+                return [flat + by[0] * W + by[1] * rest for W, rest in ends]
+
+            words = np.minimum(*along(self.words))
+            if not shares:
+                return words
+            rest, flow = (real(np.stack(along(parts))) for parts in self.shared or ())
+            for rows, by, none in shares:
+                each = np.where(none, np.inf, rest[:, rows] + flow[:, rows] * by)
+                here = floor_to_integers(np.min(each, axis=0) * (1 - ROUNDING), words.dtype)
+                words[rows] = np.maximum(words[rows], here)
+            return words
+
+        words, step = bound(least), self.points.step
+        if step is None:
+            return words
+        return above_line(words, *(bound(least.at_end(step, last=x)) for x in (False, True)))
+
+    def _shares(
+        self, at: Ints, first: Any, last: Any, over: Collection[Room]
+    ) -> Iterator[tuple[Ints, Any, Any]]:
+        """The boxes that a room limits, 1/s at both ends of the part, and where none fits."""
+        if self.shared is None:
+            return
+        cap = self.points.M[at]
+        for room in over:
+            rows = np.flatnonzero(np.broadcast_to(room.limited(cap, first), at.shape))
+            if len(rows):
+                left = np.stack([cap - room.flat - room.tilt * W for W in (first, last)])[:, rows]
+                each = np.broadcast_to(room.each, at.shape)[rows]
+                yield rows, real(each / np.maximum(left, 1)), np.asarray(left <= 0, bool)

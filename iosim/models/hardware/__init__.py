@@ -1,0 +1,56 @@
+"""Machines: what a core holds, what the chip holds, and how fast DRAM and arithmetic are.
+
+KiB and MiB are binary, GB and TFLOP/s decimal.  Each number has its own source.
+
+>>> h100 = machine("h100")
+>>> h100.sm_words("fp16"), round(h100.ridge_for("fp16"))
+(116736, 295)
+
+>>> sorted(MACHINES)[:3], NO_SOURCE
+(['a100', 'a100-80gb', 'b200'], 'no source')
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from iosim.base.errors import InputError, closest
+from iosim.models.hardware.amd_and_google import EPYC_9654, MI300X, TPU_V5P
+from iosim.models.hardware.machine_file import described
+from iosim.models.hardware.nvidia import A100, A100_80GB, B200, H100, H200, P100, V100
+from iosim.models.hardware.record import NO_SOURCE, Hardware
+
+__all__ = ["MACHINES", "NO_SOURCE", "Hardware", "described", "machine", "of_driver"]
+
+MACHINES: dict[str, Hardware] = {
+    m.name: m for m in (P100, V100, A100, A100_80GB, H100, H200, B200, MI300X, TPU_V5P, EPYC_9654)
+}
+
+
+def machine(text: str | os.PathLike[str]) -> Hardware:
+    """A registered machine by its name, or one that a TOML file describes.
+
+    Whatever ends in ``.toml``, or is a path with folders, is taken for a file.  Raises InputError
+    for an unknown name, with the closest one, and as `described` does.
+
+    >>> machine("a100-80gb").dram_bytes_per_s / 1e9
+    2039.0
+    """
+    if not isinstance(text, (str, os.PathLike)):
+        raise InputError(f"a machine is a name or a file, got {text!r}: give one, like 'h200'")
+    name = str(text)
+    if name in MACHINES:
+        return MACHINES[name]
+    if isinstance(text, Path) or name.endswith(".toml") or os.sep in name:
+        return described(name)
+    raise InputError(f"unknown machine {name!r}, and no FILE.toml: {closest(name, MACHINES)}")
+
+
+def of_driver(device: str) -> Hardware | None:
+    """The machine that a driver calls so, or None.
+
+    >>> of_driver("NVIDIA A100-SXM4-80GB").name
+    'a100-80gb'
+    """
+    return next((m for m in MACHINES.values() if device in m.drivers), None)

@@ -1,1 +1,0 @@
-"""What iosim writes: tables, figures from tables, and where numbers come from."""

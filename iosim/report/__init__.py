@@ -1,0 +1,1 @@
+"""Checks of the whole, and what people read: tightness, tables, figures, movies."""

@@ -1,0 +1,84 @@
+"""Tables as CSV: typed columns with their units in their names, written whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from iosim.base.errors import InputError
+from iosim.base.writing import replacing, target
+
+Row = Mapping[str, Any]
+
+
+def write_csv(path: str | os.PathLike[str], rows: Sequence[Row]) -> Path:
+    """Write rows under the union of their columns, whole or not at all; where they were written.
+
+    Raises InputError if that is impossible.
+    """
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    # The writer leaves a lone return unquoted, which a reader takes for the end of a line.
+    returns = any("\r" in x for row in rows for x in row.values() if isinstance(x, str))
+    quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    with replacing(path) as (part,), part.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n", quoting=quoting)
+        writer.writeheader()
+        writer.writerows(rows)
+    return target(path)
+
+
+def read_csv(
+    path: str | os.PathLike[str], needs: Sequence[str] = (), numbers: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """Read rows, numbers as numbers and empty cells as None.
+
+    Args:
+        needs: columns that must be there.
+        numbers: columns whose every cell must be a positive finite number.
+
+    Raises InputError where the file is missing, is no table, has no rows, lacks a column, or
+    holds something else in a column of numbers; the line is named.
+    """
+    try:
+        if Path(path).is_char_device():
+            raise OSError(None, "it is a device")
+        with Path(path).open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            columns = reader.fieldnames or []
+            rows: list[dict[str, Any]] = []
+            for row in reader:
+                if None in row:
+                    raise InputError(f"{str(path)!r}, line {reader.line_num}: too many cells")
+                rows.append({str(k): _value(v) for k, v in row.items()})
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(
+            f"cannot read {str(path)!r} as a table ({why}): give a CSV file that iosim wrote"
+        ) from error
+    if missing := [name for name in (*needs, *numbers) if name not in columns]:
+        raise InputError(
+            f"{str(path)!r} has no column {', '.join(missing)}: give a table that iosim wrote"
+        )
+    if not rows:
+        raise InputError(f"{str(path)!r} has no rows: nothing to plot")
+    for line, row in enumerate(rows, start=2):
+        for name in numbers:
+            value = row[name]
+            if not isinstance(value, (int, float)) or not 0 < value < math.inf:
+                raise InputError(f"{str(path)!r}, line {line}: {name} is {value!r}: mend the line")
+    return rows
+
+
+def _value(text: str | None) -> Any:
+    if not text:
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"True": True, "False": False}.get(text, text)
