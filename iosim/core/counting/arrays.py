@@ -247,6 +247,17 @@ def least_level(level: Level, low: Columns, high: Columns) -> Any:
 class Room:
     """What an iteration of a level holds at least, over boxes: flat + tilt·W + each·min(whole, s).
 
+    Every tiling of a box has an iteration that holds no less, with its own stationary part W and
+    its own tile s: each of the four is bounded from below over the box, with positive terms at
+    their least and negative ones at their most, and W, s and `each` are never negative.  So a
+    tiling fits in a cap only if
+
+        each·min(whole, s) ≤ left,   left = cap − flat − tilt·W.
+
+    Where left < 0 no s fits.  Where left < each·whole, min(whole, s) ≤ left/each < whole; then the
+    minimum is s, and s ≤ ⌊left/each⌋.  Elsewhere the room says nothing of s: a clipped tile takes
+    no more however long it is.
+
     Attributes:
         there: where there is such an iteration.
         flat, tilt: without what depends on the tile s, by a hold W.

@@ -38,9 +38,12 @@ def hold_lines(levels: Sequence[Level], hold: str) -> Iterator[tuple[int, Poly, 
 
 
 class HoldReach:
-    """The last position of a stationary part with which boxes of values may fit.
+    """The last position of a stationary part W with which boxes of values may fit.
 
-    Levels that are linear in it tell.
+    Of each level that is flat + W·tilt, flat and tilt are bounded from below over the box.  Where
+    that tilt is positive, a tiling of the box fits only if W ≤ ⌊(M − flat)/tilt⌋; where it is
+    not, or the level's loops may not run, the level says nothing.  All levels have to fit, so W
+    is at most the least of these numbers, in each kind of iteration too (`Room`, without a tile).
     """
 
     def __init__(self, points: Points, hold: str) -> None:
@@ -74,7 +77,22 @@ class HoldReach:
 
 
 class HoldBound:
-    """The bounds of a plan at the ends of a stationary part, at some points."""
+    """The bounds of a plan at the ends of a stationary part W, at some points.
+
+    Let W be from W₁ to W₂ in a box.  Words are at least flat + W·by_hold + (D − W)·by_rest with
+    each polynomial from below over the box, which is linear in W: so the less of its values at
+    W₁ and W₂ holds for all of the box.
+
+    Where a room limits the tile s that is solved for at W₁, it does at every W: an occupancy is a
+    sum of extents of buffers, so no tilt is negative.  Then 1/s ≥ each/left with
+    left = M − flat − tilt·W.  Words in which all that depends on s is divided by it are at least
+
+        rest(W) + flow(W)·each/left(W),
+
+    a linear function and one linear function over another.  `endpoint_bounds` shows that such a
+    sum is least at W₁ or W₂; where left ≤ 0 at an end no tiling fits there, and its value is
+    infinite.  The larger of both bounds is taken.
+    """
 
     def __init__(self, points: Points, found: Ends, solved: str | None) -> None:
         self.points, self.hold, self.axis = points, found.hold, found.axis
