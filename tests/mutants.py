@@ -245,9 +245,8 @@ def main() -> int:
         done = []
         for number, fault in enumerate(pool.map(run, faults), 1):
             done.append(fault)
-            print(
-                f"{number}/{len(faults)} {fault.found_by or 'LIVES'}: {fault.file}: {fault.after.strip()}"
-            )
+            says = fault.found_by or "LIVES"
+            print(f"{number}/{len(faults)} {says}: {fault.file}: {fault.after.strip()}", flush=True)
             if asked.draw:
                 write_faults([*known, *(x for x in done if x.found_by)])
     lives = [x for x in done if not x.found_by]
