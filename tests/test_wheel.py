@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -50,6 +51,22 @@ def test_proofs_and_experiments_are_inside(wheel: zipfile.ZipFile) -> None:
     assert not {n for n in names if "/proofs/paper/" in n}
     assert not {n for n in names if n.endswith((".png", ".svg")) or "/h100/" in n}
     assert sum(info.compress_size for info in wheel.infolist()) < 3_200_000
+
+
+def test_a_wheel_of_the_sdist_is_the_same(
+    wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whoever builds from the source distribution gets what the source tree gives."""
+    folder = tmp_path_factory.mktemp("sdist")
+    builder = pytest.importorskip("hatchling.builders.sdist").SdistBuilder(str(ROOT))
+    (archive,) = builder.build(directory=str(folder), versions=["standard"])
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    root = folder / Path(archive).name.removesuffix(".tar.gz")
+    wheels = pytest.importorskip("hatchling.builders.wheel").WheelBuilder(str(root))
+    (built,) = wheels.build(directory=str(folder), versions=["standard"])
+    there = {x.filename: x.CRC for x in zipfile.ZipFile(built).infolist()}
+    assert there == {x.filename: x.CRC for x in wheel.infolist()}
 
 
 def test_both_commands_work_from_a_wheel(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
