@@ -73,7 +73,12 @@ SWAPPED = {
 
 @dataclass(frozen=True)
 class Fault:
-    """A line of a file, what becomes of it, the tests that find it, and what the last run said."""
+    """A line of a file, what becomes of it, the tests that find it, and what the last run said.
+
+    Attributes:
+        tests: files, as ``cli`` for ``test_cli.py``.
+        found_by: the test that failed, as its file and name; ``time`` where tests didn't end.
+    """
 
     file: str
     before: str
@@ -89,9 +94,8 @@ class Fault:
 
 def draw_faults(folder: str, seed: int) -> Iterator[Fault]:
     """Faults of a folder, in a random order."""
-    tests = " ".join(f"tests/test_{x}.py" for x in TESTS[folder].split())
     found = [
-        Fault(str(path.relative_to(ROOT)), before, after, tests)
+        Fault(str(path.relative_to(ROOT)), before, after, TESTS[folder])
         for path in sorted((ROOT / folder).rglob("*.py"))
         for before, after in change_lines(path.read_text(encoding="utf-8"))
     ]
@@ -164,25 +168,17 @@ def plant(fault: Fault, copy: Path) -> Fault:
 
 def failing_test(fault: Fault, copy: Path) -> str:
     """The first test of a fault that fails in a copy; ``time`` where tests don't end."""
-    known = [fault.found_by] if fault.found_by.startswith("tests/") else []
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-n0",
-        "-p",
-        "no:cacheprovider",
-        "--tb=no",
-    ]
+    command = [sys.executable, "-m", "pytest", "-xq", "-n0", "-p", "no:cacheprovider", "--tb=no"]
     environment = os.environ | {"PYTHONPATH": f"{copy}:{copy / 'tests'}", "ROCQ": "later"}
-    for tests in (known, fault.tests.split()):
-        if not tests:
+    files = [f"test_{x}.py" for x in fault.tests.split()]
+    known = [fault.found_by] if fault.found_by.startswith("test_") else []
+    for names in (known, files):
+        paths = [find_test(copy, x) for x in names]
+        if not paths:
             continue
         try:
             done = subprocess.run(
-                [*command, *tests],
+                [*command, *paths],
                 cwd=copy,
                 env=environment,
                 capture_output=True,
@@ -193,10 +189,18 @@ def failing_test(fault: Fault, copy: Path) -> str:
             return "time"
         failed = [x for x in done.stdout.splitlines() if x.startswith(("FAILED ", "ERROR "))]
         if failed:
-            return failed[0].split(" ", 1)[1].partition(" - ")[0]
-        if done.returncode not in (0, 5):
-            return fault.tests.split()[0]
+            path, colons, test = failed[0].split(" ", 1)[1].partition(" - ")[0].partition("::")
+            return f"{Path(path).name}{colons}{test}"
+        if done.returncode not in (0, 4, 5):
+            return files[0]
     return ""
+
+
+def find_test(copy: Path, name: str) -> str:
+    """The path of a test from its file's name, with the test's own name behind it."""
+    file, colons, test = name.partition("::")
+    path = next(iter(sorted((copy / "tests").rglob(file))), copy / "tests" / file)
+    return f"{path.relative_to(copy)}{colons}{test}"
 
 
 def read_faults() -> list[Fault]:
