@@ -104,7 +104,7 @@ def _words(N: int, P: int, split: tuple[int, ...], pairs: list[tuple[int, int]])
     says="Theorem 1: no way to give the pairs of one head to devices moves fewer words",
 )
 def every_split() -> str:
-    """All ways, with and without a mask; rows dealt in runs, which loses nothing."""
+    """All ways, with and without a mask; rows sharded in runs, which loses nothing."""
     tried = 0
     for N, P, causal in ((3, 2, False), (3, 3, True), (4, 2, True), (4, 3, True), (3, 3, False)):
         pairs: list[tuple[int, int]] = [

@@ -22,8 +22,8 @@ from test_cli import iosim_
 from iosim.base.errors import InputError, ProgramError
 from iosim.core.problem import Attention, AttentionBackward, Copy
 from iosim.devices import (
-    DEALINGS,
     SCHEDULES,
+    SHARDINGS,
     all_schedules,
     count_links,
     on_devices,
@@ -35,10 +35,10 @@ from iosim.devices.bounds.attention import corners, hull
 from iosim.devices.bounds.products import accessed, irony_toledo_tiskin
 from iosim.devices.builder import DeviceBuilder, trace
 from iosim.devices.closed import sent_by, sent_words, total_of, total_words
-from iosim.devices.deals import chunks, dealing, pairs_seen
 from iosim.devices.problems import FeedForward, Gather, SumOver, WeightGradient
 from iosim.devices.program import Around, Send, show
 from iosim.devices.report import devices_report
+from iosim.devices.sharding import chunks, find_sharding, pairs_seen
 from iosim.devices.timing import device_times, link_speed
 from iosim.models.hardware import machine
 
@@ -76,8 +76,10 @@ def inputs(problem: Any) -> dict[str, Any]:
 
 def draw_instance(data: Any, name: str, most: int = 24) -> Any:
     P = data.draw(st.integers(1, 7))
-    deal = data.draw(st.sampled_from(list(DEALINGS))) if schedule(name).dealt else "contiguous"
-    return on_devices(name, data.draw(problems(name, P, most)), P, deal)
+    sharding = (
+        data.draw(st.sampled_from(list(SHARDINGS))) if schedule(name).sharded else "contiguous"
+    )
+    return on_devices(name, data.draw(problems(name, P, most)), P, sharding)
 
 
 @pytest.mark.numbers
@@ -125,14 +127,14 @@ def tight(name: str, problem: Any, P: int) -> tuple[str, float]:
 @pytest.mark.parametrize(
     ("name", "problem", "P", "bound", "most"),
     [
-        ("ring-attention", Attention(64, 4, 8, kv_heads=1), 8, "dealt-rows", 1.0),
-        ("all-gather-attention", Attention(64, 4, 8, kv_heads=2), 4, "dealt-rows", 1.0),
-        ("ulysses-attention", Attention(64, 4, 8), 8, "dealt-rows", 9 / 8),
+        ("ring-attention", Attention(64, 4, 8, kv_heads=1), 8, "sharded-rows", 1.0),
+        ("all-gather-attention", Attention(64, 4, 8, kv_heads=2), 4, "sharded-rows", 1.0),
+        ("ulysses-attention", Attention(64, 4, 8), 8, "sharded-rows", 9 / 8),
         (
             "ring-attention-backward",
             Attention(64, 4, 32, kv_heads=1),
             8,
-            "dealt-rows-backward",
+            "sharded-rows-backward",
             1.08,
         ),
         ("tensor-sequence-parallel", FeedForward(64, 64, 512), 8, "memory-independent", 1.0),
@@ -145,7 +147,7 @@ def tight(name: str, problem: Any, P: int) -> tuple[str, float]:
 )
 def test_where_bounds_are_tight(name: str, problem: Any, P: int, bound: str, most: float) -> None:
     """So a bound 1.3 times as high would be above what a schedule moves."""
-    if bound == "dealt-rows-backward":
+    if bound == "sharded-rows-backward":
         problem = AttentionBackward(**problem.as_dict)
     report = devices_report(on_devices(name, problem, P))
     (found,) = (x for x in report.bounds if x.name == bound)
@@ -157,19 +159,19 @@ def test_where_bounds_are_tight(name: str, problem: Any, P: int, bound: str, mos
 def test_a_bound_that_is_too_high_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     from iosim.devices import bounds
 
-    real = bounds.LINK_BOUNDS["dealt-rows"]
+    real = bounds.LINK_BOUNDS["sharded-rows"]
     high = replace(real, words=lambda setting: 1.3 * float(real.words(setting)))
-    monkeypatch.setitem(bounds.LINK_BOUNDS, "dealt-rows", high)
+    monkeypatch.setitem(bounds.LINK_BOUNDS, "sharded-rows", high)
     report = devices_report(on_devices("ring-attention", Attention(64, 4, 8, kv_heads=1), 8))
     assert report.bounds[0].words > report.counts.total
 
 
-@given(st.integers(1, 40), st.integers(1, 60), st.sampled_from(sorted(DEALINGS)))
+@given(st.integers(1, 40), st.integers(1, 60), st.sampled_from(sorted(SHARDINGS)))
 @settings(max_examples=60, deadline=None)
-def test_dealings_are_partitions_and_even(n: int, P: int, name: str) -> None:
-    parts = DEALINGS[name].positions(n, P)
+def test_shardings_are_partitions_and_even(n: int, P: int, name: str) -> None:
+    parts = SHARDINGS[name].positions(n, P)
     assert sorted(np.concatenate(parts).tolist()) == list(range(n))
-    assert DEALINGS[name].extents(n, P).tolist() == [len(x) for x in parts]
+    assert SHARDINGS[name].extents(n, P).tolist() == [len(x) for x in parts]
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
@@ -177,7 +179,7 @@ def test_dealings_are_partitions_and_even(n: int, P: int, name: str) -> None:
 @settings(max_examples=60, deadline=None)
 def test_pairs_are_counted_as_one_by_one(data: Any) -> None:
     n, P = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 9))
-    rule = dealing(data.draw(st.sampled_from(sorted(DEALINGS))))
+    rule = find_sharding(data.draw(st.sampled_from(sorted(SHARDINGS))))
     runs, positions = rule.runs(n, P), rule.positions(n, P)
     i, j = (data.draw(st.integers(0, P - 1)) for _ in range(2))
     want = sum(int(k) <= int(r) for r in positions[i] for k in positions[j])
@@ -186,18 +188,20 @@ def test_pairs_are_counted_as_one_by_one(data: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["ring-attention", "all-gather-attention"])
-@pytest.mark.parametrize("deal", DEALINGS)
-def test_causal_work_adds_up_and_zigzag_balances_it(name: str, deal: str) -> None:
+@pytest.mark.parametrize("sharding", SHARDINGS)
+def test_causal_work_adds_up_and_zigzag_balances_it(name: str, sharding: str) -> None:
     problem = Attention(96, 4, 2, causal=True)
-    counts = count_links(on_devices(name, problem, 4, deal))
+    counts = count_links(on_devices(name, problem, 4, sharding))
     assert sum(counts.flop) == 4 * 4 * 2 * 96 * 97 // 2
     uneven = max(counts.flop) / min(counts.flop)
-    assert uneven > 6 if deal == "contiguous" else uneven < 1.1
-    times = device_times(on_devices(name, problem, 4, deal), 1.0, 1e12, 0.0, "fp16")
+    assert uneven > 6 if sharding == "contiguous" else uneven < 1.1
+    times = device_times(on_devices(name, problem, 4, sharding), 1.0, 1e12, 0.0, "fp16")
     if name == "ring-attention":  # in each round the devices wait for the slowest
         even = sum(counts.flop) / 4
         assert (
-            times.compute_s > 1.7 * even if deal == "contiguous" else times.compute_s < 1.1 * even
+            times.compute_s > 1.7 * even
+            if sharding == "contiguous"
+            else times.compute_s < 1.1 * even
         )
 
 
@@ -349,8 +353,11 @@ def test_a_run_reads_only_its_own_memory() -> None:
         ("ring-attention --P 2 --N 8 --d 2 --inner 3", "has no size inner: give --N"),
         ("ring-attention --P 0 --N 8 --d 2", "P = 0 is outside"),
         ("ring-attention --P 2000 --N 8 --d 2", "more than 1024 devices"),
-        ("ring-attention --P 2 --N 8 --d 2 --deal zig", "unknown dealing 'zig'"),
-        ("ulysses-attention --P 2 --N 8 --d 2 --deal zigzag", "deals contiguous runs, got zigzag"),
+        ("ring-attention --P 2 --N 8 --d 2 --sharding zig", "unknown sharding 'zig'"),
+        (
+            "ulysses-attention --P 2 --N 8 --d 2 --sharding zigzag",
+            "shards contiguous runs, got zigzag",
+        ),
         (
             "tensor-parallel --P 2 --rows 8 --width 2 --inner 3 --causal",
             "no size causal: give --rows",
@@ -439,7 +446,7 @@ def test_the_operator_of_layers_counts_the_same_all_reduce() -> None:
 
 @pytest.mark.parametrize("sizes", [(64, 32, 48), (64, 8, 96), (64, 96, 8)])
 def test_gathered_rows_are_dropped_before_y_is_made(sizes: tuple[int, int, int]) -> None:
-    """The peak of a layer with dealt rows: beside its inputs and H, all of X or Y, never both."""
+    """The peak of a layer with sharded rows: beside its inputs and H, all of X or Y, never both."""
     rows, width, inner = sizes
     counts = count_links(on_devices("tensor-sequence-parallel", FeedForward(*sizes), 4))
     own = rows * width // 4 + 2 * width * inner // 4

@@ -17,7 +17,7 @@ import pytest
 from iosim.core.problem import Attention, AttentionBackward
 from iosim.devices import count_links, on_devices
 from iosim.devices.bounds import LINK_BOUNDS, Setting, link_bounds
-from iosim.devices.bounds.attention import corners, dealt_rows_words, hull
+from iosim.devices.bounds.attention import corners, hull, sharded_rows_words
 from iosim.devices.bounds.products import accessed
 from iosim.devices.closed import total_of
 from iosim.devices.problems import FeedForward, Gather, SumOver, WeightGradient
@@ -41,10 +41,10 @@ def runs(n: int, parts: int) -> list[list[int]]:
     return found
 
 
-def rows_of(deal: str, n: int, P: int) -> list[list[int]]:
-    if deal == "striped":
+def rows_of(sharding: str, n: int, P: int) -> list[list[int]]:
+    if sharding == "striped":
         return [[i for i in range(n) if i % P == p] for p in range(P)]
-    if deal == "zigzag":
+    if sharding == "zigzag":
         halves = runs(n, 2 * P)
         return [halves[p] + halves[2 * P - 1 - p] for p in range(P)]
     return runs(n, P)
@@ -109,11 +109,13 @@ def owners(parts: list[list[int]]) -> dict[int, int]:
     return {i: p for p, part in enumerate(parts) for i in part}
 
 
-def check_counts(name: str, problem: Any, P: int, links: Links, deal: str = "contiguous") -> None:
-    instance = on_devices(name, problem, P, deal)
+def check_counts(
+    name: str, problem: Any, P: int, links: Links, sharding: str = "contiguous"
+) -> None:
+    instance = on_devices(name, problem, P, sharding)
     counts = count_links(instance)
     want = {link: words for link, words in links.items() if words}
-    assert counts.links == want, (name, problem, P, deal)
+    assert counts.links == want, (name, problem, P, sharding)
     assert counts.sent == tuple(sum(w for (p, _), w in want.items() if p == q) for q in range(P))
     assert counts.received == tuple(
         sum(w for (_, p), w in want.items() if p == q) for q in range(P)
@@ -122,18 +124,18 @@ def check_counts(name: str, problem: Any, P: int, links: Links, deal: str = "con
     assert total_of(instance.schedule.program, instance.sizes, P) == sum(want.values())
 
 
-@pytest.mark.parametrize("deal", ["contiguous", "zigzag", "striped"])
-def test_rings_and_gathers_of_attention(deal: str) -> None:
+@pytest.mark.parametrize("sharding", ["contiguous", "zigzag", "striped"])
+def test_rings_and_gathers_of_attention(sharding: str) -> None:
     for (N, P), (groups, group, d) in zip(
         GRID, itertools.cycle([(1, 1, 2), (2, 3, 1), (3, 1, 2)]), strict=False
     ):
         given = {"N": N, "d": d, "heads": groups * group, "kv_heads": groups, "causal": P % 2 == 0}
-        held = keys(rows_of(deal, N, P), groups, d, "KV")
-        check_counts("ring-attention", Attention(**given), P, ring(held, P - 1), deal)
-        check_counts("all-gather-attention", Attention(**given), P, spread(held), deal)
+        held = keys(rows_of(sharding, N, P), groups, d, "KV")
+        check_counts("ring-attention", Attention(**given), P, ring(held, P - 1), sharding)
+        check_counts("all-gather-attention", Attention(**given), P, spread(held), sharding)
         links = ring(held, P - 1)
-        links.update(ring(keys(rows_of(deal, N, P), groups, d, "kv"), P))  # dK and dV come home
-        check_counts("ring-attention-backward", AttentionBackward(**given), P, links, deal)
+        links.update(ring(keys(rows_of(sharding, N, P), groups, d, "kv"), P))  # dK and dV come home
+        check_counts("ring-attention-backward", AttentionBackward(**given), P, links, sharding)
 
 
 def test_all_to_alls_and_layers_and_gradients_and_collectives() -> None:
@@ -170,11 +172,11 @@ def test_all_to_alls_and_layers_and_gradients_and_collectives() -> None:
         check_counts("tree-all-reduce", SumOver(N, P), P, tree)
 
 
-@pytest.mark.parametrize("deal", ["contiguous", "zigzag", "striped"])
+@pytest.mark.parametrize("sharding", ["contiguous", "zigzag", "striped"])
 @pytest.mark.parametrize("causal", [False, True])
-def test_causal_work_in_every_round(deal: str, causal: bool) -> None:
+def test_causal_work_in_every_round(sharding: str, causal: bool) -> None:
     for N, P in ((9, 2), (12, 3), (17, 4), (5, 7)):
-        rows, d, heads = rows_of(deal, N, P), 2, 3
+        rows, d, heads = rows_of(sharding, N, P), 2, 3
         work = [
             [
                 4
@@ -185,7 +187,7 @@ def test_causal_work_in_every_round(deal: str, causal: bool) -> None:
             ]
             for t in range(P)
         ]
-        ringed = on_devices("ring-attention", Attention(N, d, heads, causal=causal), P, deal)
+        ringed = on_devices("ring-attention", Attention(N, d, heads, causal=causal), P, sharding)
         counts = count_links(ringed)
         assert counts.flop == tuple(map(sum, zip(*work, strict=True)))
         assert sum(counts.flop) == 4 * d * heads * (N * (N + 1) // 2 if causal else N * N)
@@ -229,12 +231,12 @@ def cost(
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(2, 2), (3, 4)])
-def test_no_split_and_no_dealing_that_was_tried_is_below_the_bound_on_dealt_rows(
+def test_no_split_and_no_sharding_that_was_tried_is_below_the_bound_on_sharded_rows(
     rows: int, columns: int
 ) -> None:
-    """Splits by rows, columns, rectangles and at random, mended pair by pair, of random dealings.
+    """Splits by rows, columns, rectangles and at random, improved pair by pair.
 
-    Rows of Q and of K and V are dealt apart from each other, anyhow, at most ⌈N/P⌉ to a device.
+    Rows of Q and of K and V are sharded apart from each other, at most ⌈N/P⌉ to a device.
     """
     draw, nearest = random.Random(7), math.inf
     for _ in range(120):
@@ -260,7 +262,7 @@ def test_no_split_and_no_dealing_that_was_tried_is_below_the_bound_on_dealt_rows
         }
         kind_of = AttentionBackward if rows == 3 else Attention
         problem = kind_of(N, 1, G, kv_heads=1, causal=causal)
-        bound = dealt_rows_words(Setting(problem, P, 10**6, {}), rows, columns)
+        bound = sharded_rows_words(Setting(problem, P, 10**6, {}), rows, columns)
         least = cost(split, q, k, P, (rows, columns))
         for _ in range(25):
             pair = draw.choice(pairs)
@@ -280,7 +282,7 @@ def test_the_bound_where_it_can_be_worked_out() -> None:
 
     def words(N: int, P: int, G: int = 1, causal: bool = False, back: bool = False) -> Fraction:
         problem = (AttentionBackward if back else Attention)(N, 1, G, kv_heads=1, causal=causal)
-        bound = LINK_BOUNDS["dealt-rows-backward" if back else "dealt-rows"]
+        bound = LINK_BOUNDS["sharded-rows-backward" if back else "sharded-rows"]
         return Fraction(bound.words(Setting(problem, P, 1, {})))
 
     for N, P in ((12, 3), (64, 8), (6, 6)):
@@ -326,14 +328,14 @@ def test_no_choice_of_rows_lies_below_the_hull(rows: int, columns: int) -> None:
 
 
 @pytest.mark.parametrize("whole", ["Q", "K", "V", "O"])
-def test_rows_that_are_not_dealt_have_no_bound(whole: str) -> None:
+def test_rows_that_are_not_sharded_have_no_bound(whole: str) -> None:
     placement = {name: "" if name == whole else "N" for name in "QKVO"}
     (found,) = link_bounds(Setting(Attention(8, 2), 2, 100, placement))
-    assert (found.words, found.outside) == (0, "rows are not dealt")
+    assert (found.words, found.outside) == (0, "rows are not sharded")
 
 
 def test_what_a_device_has_at_first_is_no_transfer() -> None:
-    """Two products of 64 rows: X on every device costs nothing, X that is dealt is gathered."""
+    """Two products of 64 rows: X on every device costs nothing, X that is sharded is gathered."""
     problem = FeedForward(64, 64, 512)
     for name, parts in (("tensor-parallel", 1), ("tensor-sequence-parallel", 2)):
         placement = on_devices(name, problem, 8).schedule.placement

@@ -47,6 +47,19 @@ def test_what_a_schedule_over_devices_ends_with_is_its_output():
     assert _warns("DeviceBuilder.ends", "output", text("ends")) == text("output")()
 
 
+def test_dealings_are_shardings():
+    from iosim import devices
+
+    for old, new in (("DEALINGS", "SHARDINGS"), ("dealing", "find_sharding")):
+        got = _warns(f"{devices.__name__}.{old}", new, lambda old=old: getattr(devices, old))
+        assert got is getattr(devices, new)
+    ring = "ring-attention", iosim.Attention(8, 2), 2
+    found = _warns(
+        "on_devices(deal=…)", "sharding", lambda: devices.on_devices(*ring, deal="zigzag")
+    )
+    assert found == devices.on_devices(*ring, sharding="zigzag")
+
+
 def test_python_itself_shows_the_warning_to_whoever_uses_the_name():
     code = "import iosim.problem, iosim.problem.copy"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

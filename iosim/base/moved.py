@@ -38,7 +38,7 @@ def find_moved(old: str, wings: Mapping[str, str]) -> ModuleSpec | None:
         module = import_module(f"iosim.{place}")
     except ModuleNotFoundError:
         return None
-    renamed(f"iosim.{old}", module.__name__)
+    renamed(f"iosim.{old}", module.__name__, level=4)  # at the import
     return ModuleSpec(f"iosim.{old}", _Moved(module), is_package=hasattr(module, "__path__"))
 
 

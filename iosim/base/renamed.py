@@ -7,8 +7,11 @@ from functools import cache
 
 
 @cache
-def renamed(old: str, new: str) -> None:
+def renamed(old: str, new: str, level: int = 3) -> None:
     """Warn, the first time, that an old name was used: a DeprecationWarning at the caller's caller.
+
+    Args:
+        level: that many frames up is who used the name.
 
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as seen:
@@ -19,4 +22,4 @@ def renamed(old: str, new: str) -> None:
     ['hue is now called colour; the old name goes with the next version']
     """
     text = f"{old} is now called {new}; the old name goes with the next version"
-    warnings.warn(text, DeprecationWarning, stacklevel=3)
+    warnings.warn(text, DeprecationWarning, stacklevel=level)

@@ -13,7 +13,7 @@ from iosim.base.errors import InputError
 from iosim.cli import options as opt
 from iosim.core.problem import PROBLEMS, check_size
 from iosim.core.units import parse_int
-from iosim.devices import DEALINGS, MOST_DEVICES, DeviceSchedule, all_schedules, on_devices
+from iosim.devices import MOST_DEVICES, SHARDINGS, DeviceSchedule, all_schedules, on_devices
 from iosim.devices import schedule as find_schedule
 from iosim.devices.program import show as show_program
 from iosim.devices.report import DevicesReport, devices_report
@@ -35,7 +35,13 @@ _SIZES = {
 @opt.sizes(*_SIZES, **_SIZES)
 @opt.sizes()
 @opt.model
-@click.option("--deal", default="contiguous", help=f"rows to devices: {', '.join(DEALINGS)}")
+@click.option(
+    "--sharding",
+    "--deal",
+    "sharding",
+    default="contiguous",
+    help=f"rows to devices: {', '.join(SHARDINGS)}",
+)
 @opt.machine("times on a machine of `iosim machines`, or of a TOML file")
 @click.option("--dtype", default="fp16", help="of words and products: fp16, bf16, fp32, …")
 @click.option(
@@ -48,7 +54,7 @@ def devices(
     P: str | None,
     sizes: opt.Sizes,
     model: str | None,
-    deal: str,
+    sharding: str,
     gpu: Hardware | None,
     dtype: str,
     latency_us: float | None,
@@ -72,7 +78,7 @@ def devices(
         raise InputError("P is missing: give --P, how many devices there are")
     count = parse_int("P", P)
     problem = _problem(entry, count, sizes, model)
-    instance = on_devices(name, problem, count, deal)
+    instance = on_devices(name, problem, count, sharding)
     latency = _latency(latency_us, gpu)
     report = devices_report(instance, gpu, dtype, latency)
     if as_json:
@@ -97,7 +103,7 @@ def _list(as_json: bool) -> None:
             "title": one.title,
             "source": one.source,
             "sizes": [a.name for a in one.problem.axes() if a.name != "devices"],
-            "options": [*one.options, *(["deal"] if one.dealt else [])],
+            "options": [*one.options, *(["sharding"] if one.sharded else [])],
         }
         for one in all_schedules()
     ]
@@ -167,9 +173,9 @@ def _print(
     report: DevicesReport, gpu: Hardware | None, dtype: str, latency_s: float | None
 ) -> None:
     instance, counts = report.instance, report.counts
-    dealt = f", rows dealt {instance.dealing.name}" if instance.schedule.dealt else ""
+    sharded = f", sharding of rows: {instance.sharding.name}" if instance.schedule.sharded else ""
     told = opt.format_problem(instance.problem)
-    click.echo(f"{instance.schedule.title}: {told}, P = {instance.P:,}{dealt}")
+    click.echo(f"{instance.schedule.title}: {told}, P = {instance.P:,}{sharded}")
     if counts.links:
         opt.print_table(
             ["link", "links", "words of each, least", "most", "of all"],
@@ -237,7 +243,7 @@ def _plain(report: DevicesReport, gpu: Hardware | None, dtype: str) -> dict[str,
         "schedule": instance.schedule.name,
         "problem": instance.problem.as_dict,
         "P": instance.P,
-        "deal": instance.dealing.name,
+        "deal": instance.sharding.name,
         "links": [{"from": p, "to": q, "words": n} for (p, q), n in counts.links.items()],
         "sent": counts.sent,
         "received": counts.received,

@@ -10,7 +10,7 @@ run on simulated devices, counted by link, in closed form, timed, and run on GPU
 
 What there is, and for how many devices:
 
->>> "ring-attention" in SCHEDULES, sorted(DEALINGS), MOST_DEVICES
+>>> "ring-attention" in SCHEDULES, sorted(SHARDINGS), MOST_DEVICES
 (True, ['contiguous', 'striped', 'zigzag'], 1024)
 """
 
@@ -18,37 +18,56 @@ from __future__ import annotations
 
 from typing import Any
 
+from iosim.base.renamed import renamed
 from iosim.devices.counting import LinkCounts, count_links
-from iosim.devices.deals import DEALINGS, Dealing, dealing
 from iosim.devices.running import DeviceRun, run_devices
 from iosim.devices.schedules import SCHEDULES, DeviceSchedule, all_schedules, schedule
+from iosim.devices.sharding import SHARDINGS, Sharding, find_sharding
 from iosim.devices.walk import MOST_DEVICES, OnDevices
 
 __all__ = [
-    "DEALINGS",
     "MOST_DEVICES",
     "SCHEDULES",
-    "Dealing",
+    "SHARDINGS",
     "DeviceRun",
     "DeviceSchedule",
     "LinkCounts",
     "OnDevices",
+    "Sharding",
     "all_schedules",
     "count_links",
-    "dealing",
+    "find_sharding",
     "on_devices",
     "run_devices",
     "schedule",
 ]
 
 
-def on_devices(name: str, problem: Any, P: int, deal: str = "contiguous") -> OnDevices:
-    """A schedule by name, bound to a problem, P devices, and a dealing of rows by name.
+_RENAMED = {"DEALINGS": "SHARDINGS", "Dealing": "Sharding", "dealing": "find_sharding"}
+
+
+def __getattr__(name: str) -> Any:
+    """Names of version 0.1.0."""
+    if name not in _RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    renamed(f"{__name__}.{name}", _RENAMED[name])
+    return globals()[_RENAMED[name]]
+
+
+def on_devices(
+    name: str, problem: Any, P: int, sharding: str = "contiguous", deal: str = ""
+) -> OnDevices:
+    """A schedule by name, bound to a problem, P devices, and a sharding of rows by name.
+
+    `deal` is the old name of `sharding`.
 
     Raises InputError for unknown names, and where they don't fit together.
 
     >>> from iosim import Attention
-    >>> on_devices("ring-attention", Attention(8, 2), P=2, deal="striped").dealing.name
+    >>> on_devices("ring-attention", Attention(8, 2), P=2, sharding="striped").sharding.name
     'striped'
     """
-    return OnDevices(schedule(name), problem, P, dealing(deal))
+    if deal:
+        renamed("on_devices(deal=…)", "sharding")
+        sharding = deal
+    return OnDevices(schedule(name), problem, P, find_sharding(sharding))

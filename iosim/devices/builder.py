@@ -12,7 +12,6 @@ from iosim.devices.program import (
     Around,
     Branch,
     Compute,
-    Dealt,
     DeviceProgram,
     Dim,
     Drop,
@@ -21,6 +20,7 @@ from iosim.devices.program import (
     Node,
     Rounds,
     Send,
+    Shard,
     Slab,
     Together,
     Way,
@@ -48,7 +48,7 @@ class DeviceBuilder:
     ...     b.output(x, "Y")
     >>> program = trace("one_step", Copy.plain_form(), one_step)
     >>> program.body[0].into
-    Slab(name='X', dims=(Dealt(axis='n', shift=-1, turn=0),))
+    Slab(name='X', dims=(Shard(axis='n', shift=-1, turn=0),))
     """
 
     def __init__(self, form: Form) -> None:
@@ -60,12 +60,12 @@ class DeviceBuilder:
     def _add(self, node: Node) -> None:
         self._bodies[-1].append(node)
 
-    def holds(self, name: str, deal: str = "") -> Tracked:
-        """An input of the problem: all of it on every device, or dealt along an axis."""
+    def holds(self, name: str, axis: str = "") -> Tracked:
+        """An input of the problem: all of it on every device, or sharded along an axis."""
         if name not in self._axes:
             there = ", ".join(f"{x}[{', '.join(axes)}]" for x, axes in self._axes.items())
             raise ProgramError(f"unknown tensor {name!r}: the problem has {there}")
-        slab = _dealt(name, self._axes[name], deal)
+        slab = _sharded(name, self._axes[name], axis)
         self._inputs.append(slab)
         return Tracked(slab)
 
@@ -172,11 +172,11 @@ def tree_send(b: DeviceBuilder, x: Tracked, up: bool) -> None:
     b.send(x, Branch(up), x, add=up)
 
 
-def _dealt(name: str, axes: tuple[str, ...], deal: str) -> Slab:
+def _sharded(name: str, axes: tuple[str, ...], axis: str) -> Slab:
     slab = Slab(name, axes)
-    if deal and deal not in axes:
-        raise ProgramError(f"{name} has no axis {deal}: deal it along one of {', '.join(axes)}")
-    return slab.part(deal) if deal else slab
+    if axis and axis not in axes:
+        raise ProgramError(f"{name} has no axis {axis}: shard it along one of {', '.join(axes)}")
+    return slab.part(axis) if axis else slab
 
 
 def _arriving(slab: Slab, to: Way) -> Slab:
@@ -188,26 +188,26 @@ def _arriving(slab: Slab, to: Way) -> Slab:
         tuple(
             dim
             if isinstance(dim, str)
-            else Dealt(dim.axis, dim.shift - to.shift, dim.turn - to.turn)
+            else Shard(dim.axis, dim.shift - to.shift, dim.turn - to.turn)
             for dim in slab.dims
         ),
     )
 
 
-def _map(slab: Slab, change: Callable[[Dealt], Dealt]) -> Slab:
+def _map(slab: Slab, change: Callable[[Shard], Shard]) -> Slab:
     return Slab(slab.name, tuple(d if isinstance(d, str) else change(d) for d in slab.dims))
 
 
 def _turned(slab: Slab, turn: int) -> Slab:
-    return _map(slab, lambda d: Dealt(d.axis, d.shift, d.turn + turn))
+    return _map(slab, lambda d: Shard(d.axis, d.shift, d.turn + turn))
 
 
 def _shifted(slab: Slab, shift: int) -> Slab:
-    return _map(slab, lambda d: Dealt(d.axis, d.shift + shift, d.turn))
+    return _map(slab, lambda d: Shard(d.axis, d.shift + shift, d.turn))
 
 
 def _next_round(slab: Slab) -> Slab:
-    return _map(slab, lambda d: Dealt(d.axis, d.shift + d.turn, d.turn))
+    return _map(slab, lambda d: Shard(d.axis, d.shift + d.turn, d.turn))
 
 
 def _check_apart(body: tuple[Node, ...]) -> None:

@@ -1,6 +1,6 @@
 """Words over all links and by device in closed form, for any P: a fold over the program.
 
-A send moves a product of extents.  Of a dealt dimension, the extents of all parts add up to the
+A send moves a product of extents.  Of a sharded dimension, the extents of all parts add up to the
 axis; over P − 1 rounds of a ring a device sends all parts but one.  The forms hold for P ≥ 2: one
 device sends nothing.
 """
@@ -13,7 +13,7 @@ import sympy
 
 from iosim.base.errors import ProgramError
 from iosim.bounds import sym
-from iosim.devices.program import Branch, Dealt, DeviceProgram, Levels, Rounds, Send, Together
+from iosim.devices.program import Branch, DeviceProgram, Levels, Rounds, Send, Shard, Together
 
 P, p = sympy.Symbol("P", integer=True, positive=True), sympy.Symbol("p", integer=True)
 
@@ -85,18 +85,18 @@ def _sends(program: DeviceProgram) -> Any:
                     yield one, loop
 
 
-def _parts(send: Send) -> tuple[Any, list[Dealt]]:
-    """The product of the whole dimensions, and the dealt ones."""
+def _parts(send: Send) -> tuple[Any, list[Shard]]:
+    """The product of the whole dimensions, and the sharded ones."""
     whole = sympy.prod([_size(dim) for dim in send.source.dims if isinstance(dim, str)])
-    return whole, [dim for dim in send.source.dims if isinstance(dim, Dealt)]
+    return whole, [dim for dim in send.source.dims if isinstance(dim, Shard)]
 
 
 def _of_device(send: Send, loop: Any) -> Any:
-    whole, dealt = _parts(send)
+    whole, sharded = _parts(send)
     if isinstance(send.to, Branch):
         raise ProgramError(f"what a device sends {send.to} depends on its bits: count it")
-    turning = [dim for dim in dealt if dim.turn]
-    fixed = whole * sympy.prod([_e(dim.axis, dim.shift) for dim in dealt if not dim.turn])
+    turning = [dim for dim in sharded if dim.turn]
+    fixed = whole * sympy.prod([_e(dim.axis, dim.shift) for dim in sharded if not dim.turn])
     rounds = P - loop.less if loop else sympy.Integer(1)
     if not turning:
         return fixed * rounds
@@ -109,17 +109,17 @@ def _of_device(send: Send, loop: Any) -> Any:
 
 
 def _over_devices(send: Send, loop: Any) -> Any:
-    whole, dealt = _parts(send)
+    whole, sharded = _parts(send)
     if isinstance(send.to, Branch):
         # Each device but 0 has one lowest set bit.
         return whole * (P - 1)
     rounds = P - loop.less if loop else sympy.Integer(1)
-    if not dealt:
+    if not sharded:
         return whole * P * rounds
-    if len(dealt) == 1:
-        return whole * _size(dealt[0].axis) * rounds
-    if len(dealt) == 2 and loop and loop.less == 1:
-        one, other = dealt
+    if len(sharded) == 1:
+        return whole * _size(sharded[0].axis) * rounds
+    if len(sharded) == 2 and loop and loop.less == 1:
+        one, other = sharded
         turn, shift = other.turn - one.turn, other.shift - one.shift
         # In the round that is left out, P − 1 or −1, both have the same part.
         if abs(turn) == 1 and shift - turn == 0:
@@ -129,7 +129,7 @@ def _over_devices(send: Send, loop: Any) -> Any:
 
 
 class _Meeting(sympy.Function):  # type: ignore[misc]
-    """Σ over k of the extents of part k of two axes, both dealt in contiguous runs."""
+    """Σ over k of the extents of part k of two axes, both sharded in contiguous runs."""
 
     def _sympystr(self, printer: Any) -> str:
         a, b = self.args

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from iosim.devices.builder import DeviceBuilder, Tracked, tree_send
-from iosim.devices.program import Around, Dealt
+from iosim.devices.program import Around, Shard
 
 
 def all_gather(b: DeviceBuilder, x: Tracked, axis: str, name: str) -> Tracked:
-    """All of a tensor on every device, from one that is dealt along an axis: a ring.
+    """All of a tensor on every device, from one that is sharded along an axis: a ring.
 
     Every device sends P − 1 parts.
     """
-    dims = tuple(axis if dim == Dealt(axis) else dim for dim in x.slab.dims)
+    dims = tuple(axis if dim == Shard(axis) else dim for dim in x.slab.dims)
     whole = b.make(name, *dims)
     b.op("copy", whole.part(axis), x)
     _gather_parts(b, whole, axis)
@@ -45,13 +45,14 @@ def tree_all_reduce(b: DeviceBuilder, x: Tracked) -> None:
             tree_send(b, x, up)
 
 
-def all_to_all(b: DeviceBuilder, x: Tracked, dealt: str, axis: str, name: str) -> Tracked:
-    """A tensor dealt along `axis` and whole along `dealt`, from the other way round."""
+def all_to_all(b: DeviceBuilder, x: Tracked, sharded: str, axis: str, name: str) -> Tracked:
+    """A tensor sharded along `axis` and whole along `sharded`, from the other way round."""
     dims = tuple(
-        Dealt(axis) if dim == axis else dealt if dim == Dealt(dealt) else dim for dim in x.slab.dims
+        Shard(axis) if dim == axis else sharded if dim == Shard(sharded) else dim
+        for dim in x.slab.dims
     )
     y = b.make(name, *dims)
-    b.op("copy", y.part(dealt), x.part(axis))
+    b.op("copy", y.part(sharded), x.part(axis))
     for _ in b.rounds():
-        b.send(x.part(axis, 1, 1), Around(1, 1), y.part(dealt, -1, -1))
+        b.send(x.part(axis, 1, 1), Around(1, 1), y.part(sharded, -1, -1))
     return y

@@ -1,6 +1,6 @@
 """What a distributed schedule is: what each of P devices holds, computes, and sends to which.
 
-All devices run the same program.  A `Dealt` dimension says which part of an axis a device has, by
+All devices run the same program.  A `Shard` dimension says which part of an axis a device has, by
 its own number p, so that one text serves every device and every P.
 """
 
@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True)
-class Dealt:
+class Shard:
     """Part (p + shift + turn·t) mod P of an axis, on device p in round t.
 
-    >>> print(Dealt("N"), Dealt("N", -1, -1), Dealt("N", 0, 2))
+    >>> print(Shard("N"), Shard("N", -1, -1), Shard("N", 0, 2))
     N[p] N[p - 1 - t] N[p + 2t]
     """
 
@@ -37,14 +37,14 @@ def _place(shift: int, turn: int) -> str:
 
 
 # A whole axis, or a part of one.
-Dim: TypeAlias = str | Dealt
+Dim: TypeAlias = str | Shard
 
 
 @dataclass(frozen=True)
 class Slab:
     """A resident tensor, or the part of it that its dimensions say.
 
-    >>> print(Slab("K", ("kv_heads", Dealt("N"), "d")))
+    >>> print(Slab("K", ("kv_heads", Shard("N"), "d")))
     K[kv_heads, N[p], d]
     """
 
@@ -60,8 +60,8 @@ class Slab:
         >>> print(Slab("X", ("n",)).part("n", 1))
         X[n[p + 1]]
         """
-        dealt = Dealt(axis, shift, turn)
-        return Slab(self.name, tuple(dealt if dim == axis else dim for dim in self.dims))
+        sharded = Shard(axis, shift, turn)
+        return Slab(self.name, tuple(sharded if dim == axis else dim for dim in self.dims))
 
 
 @dataclass(frozen=True)

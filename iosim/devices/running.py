@@ -47,7 +47,7 @@ class _Devices:
         self.instance = instance
         self.memory: list[dict[str, Array]] = [{} for _ in range(instance.P)]
         self.split = {
-            axis: instance.dealing_of(axis).positions(n, instance.P)
+            axis: instance.sharding_of(axis).positions(n, instance.P)
             for axis, n in instance.sizes.items()
         }
         # Of each tensor, which of its dimensions are whole.

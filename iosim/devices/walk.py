@@ -1,4 +1,4 @@
-"""A schedule with sizes, devices and a dealing, and its steps: what the other folds read."""
+"""A schedule with sizes, devices and a sharding, and its steps: what the other folds read."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from numpy.typing import NDArray
 
 from iosim.base.errors import InputError
 from iosim.core.problem import check_size
-from iosim.devices.deals import DEALINGS, Dealing, pairs_seen
 from iosim.devices.ops import OPS
 from iosim.devices.program import (
     Around,
     Compute,
-    Dealt,
     Dim,
     Drop,
     Levels,
     Make,
     Rounds,
     Send,
+    Shard,
     Slab,
     Together,
     Way,
 )
 from iosim.devices.schedules import DeviceSchedule
+from iosim.devices.sharding import SHARDINGS, Sharding, pairs_seen
 
 # Steps are walked one by one, for all devices: the square of it.
 MOST_DEVICES = 1024
@@ -44,9 +44,9 @@ class DeviceStep:
 
 @dataclass(frozen=True)
 class OnDevices:
-    """A schedule bound to a problem, P devices and a dealing.
+    """A schedule bound to a problem, P devices and a sharding.
 
-    Raises InputError for a problem or a dealing that the schedule doesn't take, and for more than
+    Raises InputError for a problem or a sharding that the schedule doesn't take, and for more than
     1,024 devices.
 
     >>> from iosim.devices import on_devices
@@ -58,7 +58,7 @@ class OnDevices:
     schedule: DeviceSchedule
     problem: Any
     P: int
-    dealing: Dealing = DEALINGS["contiguous"]
+    sharding: Sharding = SHARDINGS["contiguous"]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "problem", self.schedule.takes(self.problem))
@@ -68,9 +68,10 @@ class OnDevices:
                 f"P = {self.P} is more than {MOST_DEVICES} devices, which are walked one by one: "
                 "take the closed form"
             )
-        if self.dealing.name != "contiguous" and not self.schedule.dealt:
+        if self.sharding.name != "contiguous" and not self.schedule.sharded:
             raise InputError(
-                f"{self.schedule.name} deals contiguous runs, got {self.dealing.name}: leave it out"
+                f"{self.schedule.name} shards contiguous runs, got {self.sharding.name}: "
+                "leave it out"
             )
         devices = self.sizes.get("devices", self.P)
         if devices != self.P:
@@ -88,17 +89,17 @@ class OnDevices:
         """Whether rows see no key after their own."""
         return bool(getattr(self.problem, "causal", False))
 
-    def dealing_of(self, axis: str) -> Dealing:
-        """How an axis is dealt: only the schedule's own axis otherwise than contiguously."""
-        return self.dealing if axis == self.schedule.dealt else DEALINGS["contiguous"]
+    def sharding_of(self, axis: str) -> Sharding:
+        """How an axis is sharded: only the schedule's own axis otherwise than contiguously."""
+        return self.sharding if axis == self.schedule.sharded else SHARDINGS["contiguous"]
 
     @cached_property
     def extents(self) -> dict[str, NDArray[Any]]:
         """Axis → how many positions each part has, exact integers."""
-        return {axis: self.dealing_of(axis).extents(n, self.P) for axis, n in self.sizes.items()}
+        return {axis: self.sharding_of(axis).extents(n, self.P) for axis, n in self.sizes.items()}
 
-    def turned(self, dim: Dealt, t: int) -> NDArray[np.int64]:
-        """Which part each device has of a dealt dimension in round t."""
+    def turned(self, dim: Shard, t: int) -> NDArray[np.int64]:
+        """Which part each device has of a sharded dimension in round t."""
         return (np.arange(self.P) + dim.shift + dim.turn * t) % self.P
 
     def extent(self, dim: Dim, t: int) -> Any:
@@ -131,11 +132,11 @@ class OnDevices:
 
     def _pairs(self, rows: Dim, keys: Dim, t: int) -> NDArray[Any]:
         """Pairs of a row and a key that meet, on each device."""
-        runs = self.dealing_of("N").runs(self.sizes["N"], self.P)
+        runs = self.sharding_of("N").runs(self.sizes["N"], self.P)
         whole = [(0, self.sizes["N"], 1)]
 
         def parts(dim: Dim) -> list[int]:
-            found: list[int] = self.turned(dim, t).tolist() if isinstance(dim, Dealt) else []
+            found: list[int] = self.turned(dim, t).tolist() if isinstance(dim, Shard) else []
             return found or [-1] * self.P
 
         found = np.full(self.P, 0, object)

@@ -3,7 +3,7 @@
 A bound sees a problem, P, M and where tensors are (`Setting`), and never a schedule.
 
 >>> [one.name for one in LINK_BOUNDS.values()][:2]
-['dealt-rows', 'dealt-rows-backward']
+['sharded-rows', 'sharded-rows-backward']
 """
 
 from __future__ import annotations

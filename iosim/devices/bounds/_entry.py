@@ -15,7 +15,7 @@ class Setting:
         problem: with its sizes.
         P: devices.
         M: words that each device's memory holds.
-        placement: of each input and output the axis along which it is dealt, in parts that differ
+        placement: of each input and output the axis along which it is sharded, in parts that differ
             by at most one position; "" where every device has all of it.
 
     >>> from iosim import Copy
@@ -54,7 +54,7 @@ class LinkBound:
         proof: a name in proofs/, or None.
 
     >>> from iosim.devices.bounds import LINK_BOUNDS
-    >>> LINK_BOUNDS["dealt-rows"].of, LINK_BOUNDS["dealt-rows"].proof
+    >>> LINK_BOUNDS["sharded-rows"].of, LINK_BOUNDS["sharded-rows"].proof
     ('total', 'devices')
     """
 

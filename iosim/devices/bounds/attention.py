@@ -1,4 +1,4 @@
-"""Attention whose rows are dealt: how many words devices must send each other.
+"""Attention whose rows are sharded: how many words devices must send each other.
 
 A device that has n rows, and computes w scores of one head's square, needs rows of Q, K and V that
 it doesn't have, or sends partial sums of O.  With a rows of Q and O and b of K and V it computes at
@@ -60,12 +60,12 @@ def hull(points: list[Corner], w: Fraction) -> Fraction:
     )
 
 
-def dealt_rows_words(setting: Setting, rows: int, keys: int) -> Fraction:
+def sharded_rows_words(setting: Setting, rows: int, keys: int) -> Fraction:
     """Words over all links, where no device holds more than ⌈N/P⌉ rows.
 
     >>> from iosim import Attention
     >>> problem = Attention(4096, 64, heads=8, kv_heads=1)
-    >>> int(dealt_rows_words(Setting(problem, 4, 2**30, {}), 2, 2))  # as ring attention
+    >>> int(sharded_rows_words(Setting(problem, 4, 2**30, {}), 2, 2))  # as ring attention
     1572864
     """
     problem, P = setting.problem, setting.P
@@ -77,10 +77,10 @@ def dealt_rows_words(setting: Setting, rows: int, keys: int) -> Fraction:
     return found
 
 
-def _rows_dealt(setting: Setting) -> str | None:
+def _rows_sharded(setting: Setting) -> str | None:
     if all(axis == "N" for axis in setting.placement.values()):
         return None
-    return "rows are not dealt"
+    return "rows are not sharded"
 
 
 SAYS = (
@@ -89,11 +89,11 @@ SAYS = (
 )
 
 FORWARD = LinkBound(
-    name="dealt-rows",
+    name="sharded-rows",
     of="total",
     kinds=("attention",),
-    words=lambda setting: dealt_rows_words(setting, 2, 2),
-    outside=_rows_dealt,
+    words=lambda setting: sharded_rows_words(setting, 2, 2),
+    outside=_rows_sharded,
     says=SAYS.format(
         inputs="Q, K and V",
         outputs="O",
@@ -105,11 +105,11 @@ FORWARD = LinkBound(
 )
 
 BACKWARD = LinkBound(
-    name="dealt-rows-backward",
+    name="sharded-rows-backward",
     of="total",
     kinds=("attention-backward",),
-    words=lambda setting: dealt_rows_words(setting, 3, 4),
-    outside=_rows_dealt,
+    words=lambda setting: sharded_rows_words(setting, 3, 4),
+    outside=_rows_sharded,
     says=SAYS.format(
         inputs="Q, K, V and dO",
         outputs="dQ, dK and dV",

@@ -52,13 +52,13 @@ def _count_local_words(setting: Setting, product: ProductOf) -> int:
     """The most words of the three that a device holds at first, and is to hold at last.
 
     A result of which every device gets a copy counts as held once; what lies between two products
-    counts as dealt.
+    counts as sharded.
     """
     (a, b, c), (A, B, C) = product
     held = 0
     for name, words in ((A, a * b), (B, b * c), (C, a * c)):
-        dealt = name == "" or (name == C and not setting.placement[name])
-        held += -(-words // setting.P) if dealt else setting.most_held(name)
+        sharded = name == "" or (name == C and not setting.placement[name])
+        held += -(-words // setting.P) if sharded else setting.most_held(name)
     return held
 
 
@@ -100,7 +100,7 @@ INDEPENDENT = LinkBound(
     words=_independent,
     outside=lambda setting: None,
     says="some device does at least 1/P of each product, sums of products as they are written; "
-    "what lies between two products is dealt evenly",
+    "what lies between two products is sharded evenly",
     source="Al Daas et al., arXiv 2205.13407, Theorem 3",
 )
 

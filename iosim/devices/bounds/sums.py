@@ -31,7 +31,7 @@ def _summands(setting: Setting) -> str | None:
     contracted = {"sum-over-devices": "devices", "weight-gradient": "rows"}
     axis = contracted[setting.problem.kind]
     inputs = [setting.placement[t.name] for t in setting.problem.form.inputs]
-    if any(dealt != axis for dealt in inputs):
+    if any(sharded != axis for sharded in inputs):
         return "not every device has summands"
     if setting.problem.sizes[axis] < setting.P:
         return "some devices have no rows"

@@ -10,7 +10,7 @@ from typing import Any
 from iosim.base.errors import InputError
 from iosim.core.problem import BaseProblem, Form
 from iosim.devices.builder import DeviceBuilder, trace
-from iosim.devices.program import Dealt, DeviceProgram
+from iosim.devices.program import DeviceProgram, Shard
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class DeviceSchedule:
         problem: what it solves.
         build: the schedule, as a function over a `DeviceBuilder`.
         options: of the problem, those that it takes.
-        dealt: the axis whose rows may be dealt otherwise than in contiguous runs, or "".
+        sharded: the axis whose rows may be sharded otherwise than in contiguous runs, or "".
         source: where it was published.
 
     >>> from iosim.devices import schedule
@@ -36,7 +36,7 @@ class DeviceSchedule:
     problem: type[BaseProblem]
     build: Callable[[DeviceBuilder], None]
     options: tuple[str, ...] = ()
-    dealt: str = ""
+    sharded: str = ""
     source: str = ""
 
     @cached_property
@@ -67,9 +67,9 @@ class DeviceSchedule:
 
     @property
     def placement(self) -> dict[str, str]:
-        """The axis along which each input and output is dealt, or "" where all devices have all."""
+        """The axis along which each input and output is sharded; "" where all devices have all."""
         ends = [*((x.name, x) for x in self.program.inputs), *self.program.outputs]
         return {
-            name: next((dim.axis for dim in slab.dims if isinstance(dim, Dealt)), "")
+            name: next((dim.axis for dim in slab.dims if isinstance(dim, Shard)), "")
             for name, slab in ends
         }

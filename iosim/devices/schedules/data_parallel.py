@@ -22,7 +22,7 @@ def build(b: DeviceBuilder) -> None:
 
 SCHEDULE = DeviceSchedule(
     name="data-parallel",
-    title="data-parallel gradients: rows of the batch dealt, one all-reduce of dW",
+    title="data-parallel gradients: rows of the batch sharded, one all-reduce of dW",
     problem=WeightGradient,
     build=build,
 )

@@ -1,4 +1,4 @@
-"""Data-parallel gradients whose sum is dealt: a reduce-scatter, as where optimisers are sharded.
+"""Data-parallel gradients whose sum is sharded: a reduce-scatter, as where optimisers are sharded.
 
 Words: (P − 1) times those of the weights; the new weights are gathered later, which is as much.
 """
@@ -22,7 +22,7 @@ def build(b: DeviceBuilder) -> None:
 
 SCHEDULE = DeviceSchedule(
     name="data-parallel-sharded",
-    title="data-parallel gradients, dealt: rows of the batch dealt, one reduce-scatter of dW",
+    title="data-parallel gradients, sharded: rows of the batch sharded, one reduce-scatter of dW",
     problem=WeightGradient,
     build=build,
     source="ZeRO: Rajbhandari et al., arXiv 1910.02054",

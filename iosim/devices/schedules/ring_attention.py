@@ -10,14 +10,14 @@ from __future__ import annotations
 from iosim.core.problem import Attention
 from iosim.devices.builder import DeviceBuilder
 from iosim.devices.ops import LOWEST
-from iosim.devices.program import Dealt
+from iosim.devices.program import Shard
 from iosim.devices.schedules._entry import DeviceSchedule
 
 
 def build(b: DeviceBuilder) -> None:
     """The schedule."""
     q, k, v = b.holds("Q", "N"), b.holds("K", "N"), b.holds("V", "N")
-    rows = ("kv_heads", "group", Dealt("N"))
+    rows = ("kv_heads", "group", Shard("N"))
     o, m, l = b.make("O", *rows, "d"), b.make("m", *rows, fill=LOWEST), b.make("l", *rows)
     for _ in b.rounds(k, v):
         with b.together():
@@ -35,6 +35,6 @@ SCHEDULE = DeviceSchedule(
     problem=Attention,
     build=build,
     options=("kv_heads", "causal"),
-    dealt="N",
+    sharded="N",
     source="Liu, Zaharia and Abbeel, arXiv 2310.01889",
 )

@@ -1,7 +1,7 @@
-"""A tensor-parallel feed-forward layer between which rows are dealt: all-gather, reduce-scatter.
+"""A tensor-parallel feed-forward layer between which rows are sharded: all-gather, reduce-scatter.
 
-X and Y are dealt by rows, so that what is between the layers is kept once.  The same words as with
-one all-reduce: (P − 1) times those of X, and as many of Y.
+X and Y are sharded by rows, so that what is between the layers is kept once.  The same words as
+with one all-reduce: (P − 1) times those of X, and as many of Y.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from iosim.devices.builder import DeviceBuilder
 from iosim.devices.collectives import all_gather, reduce_scatter
 from iosim.devices.problems import FeedForward
-from iosim.devices.program import Dealt
+from iosim.devices.program import Shard
 from iosim.devices.schedules._entry import DeviceSchedule
 
 
@@ -17,7 +17,7 @@ def build(b: DeviceBuilder) -> None:
     """The schedule."""
     x, w1, w2 = b.holds("X", "rows"), b.holds("W1", "inner"), b.holds("W2", "inner")
     every = all_gather(b, x, "rows", "all X")
-    h = b.make("H", "rows", Dealt("inner"))
+    h = b.make("H", "rows", Shard("inner"))
     b.op("matmul", h, every, w1)
     b.drop(every)
     b.op("relu", h)
@@ -29,7 +29,7 @@ def build(b: DeviceBuilder) -> None:
 
 SCHEDULE = DeviceSchedule(
     name="tensor-sequence-parallel",
-    title="tensor-parallel feed-forward with dealt rows: all-gather before, reduce-scatter after",
+    title="tensor-parallel feed-forward with sharded rows: all-gather before, reduce-scatter after",
     problem=FeedForward,
     build=build,
     source="Korthikanti et al., arXiv 2205.05198",

@@ -1,7 +1,7 @@
 """A schedule of `iosim.devices` on one of P real devices: another fold over the same program.
 
 Each process holds what its device holds.  A `Send` is a send and a receive of PyTorch's process
-group; what is `Together` is started together.  Axes that are dealt are kept part after part and
+group; what is `Together` is started together.  Axes that are sharded are kept part after part and
 outermost, so that a part is one run of memory.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from iosim.devices import OnDevices
 from iosim.devices.ops import OPS
-from iosim.devices.program import Compute, Dealt, Dim, Drop, Make, Send, Slab, Way
+from iosim.devices.program import Compute, Dim, Drop, Make, Send, Shard, Slab, Way
 from iosim.gpu.errors import GpuError
 
 Run = tuple[int, int, int]
@@ -38,7 +38,7 @@ class Rank:
         self.whole: dict[str, tuple[bool, ...]] = {}
         self.steps = list(instance.steps())
         self.split = {
-            axis: instance.dealing_of(axis).runs(n, instance.P)
+            axis: instance.sharding_of(axis).runs(n, instance.P)
             for axis, n in instance.sizes.items()
         }
         # Of each axis, where its parts begin, and how long they are, as they are kept.
@@ -48,14 +48,14 @@ class Rank:
             self.places[axis] = [(sum(lengths[:k]), n) for k, n in enumerate(lengths)]
         self.ways: dict[tuple[Way, int], tuple[int, list[int]]] = {}
         sends = [x for step in self.steps for x in step.nodes if isinstance(x, Send)]
-        dealt = [d.axis for x in sends for d in x.source.dims if isinstance(d, Dealt)]
-        self.first = dealt[0] if dealt else ""
-        if len(set(dealt)) > 1:
+        sharded = [d.axis for x in sends for d in x.source.dims if isinstance(d, Shard)]
+        self.first = sharded[0] if sharded else ""
+        if len(set(sharded)) > 1:
             raise GpuError(
                 f"{instance.schedule.name} sends parts of two axes: it can't be run here"
             )
-        if instance.causal and instance.dealing.name == "striped":
-            raise GpuError("striped rows have no form on a GPU here: deal them zigzag")
+        if instance.causal and instance.sharding.name == "striped":
+            raise GpuError("striped rows have no form on a GPU here: shard them zigzag")
         if lacking := {
             x.name
             for s in self.steps
@@ -82,7 +82,7 @@ class Rank:
         return np.concatenate([start + step * np.arange(many) for start, many, step in runs])
 
     def empty(self, slab: Slab, t: int, dtype: Any) -> Any:
-        """A tensor of a slab's shape, the dealt axis outermost in memory."""
+        """A tensor of a slab's shape, the sharded axis outermost in memory."""
         names = [dim if isinstance(dim, str) else dim.axis for dim in slab.dims]
         shape = [
             self.instance.sizes[dim]
@@ -106,7 +106,7 @@ class Rank:
         """A slab of a tensor that is held."""
         x = self.memory[slab.name]
         for k, (dim, whole) in enumerate(zip(slab.dims, self.whole[slab.name], strict=True)):
-            if whole and isinstance(dim, Dealt):
+            if whole and isinstance(dim, Shard):
                 x = x.narrow(k, *self.places[dim.axis][self.part(dim, t)])
         return x
 
@@ -115,7 +115,7 @@ class Rank:
         for slab in self.instance.schedule.program.inputs:
             x = inputs[slab.name]
             for k, dim in enumerate(slab.dims):
-                if isinstance(dim, Dealt) or dim == self.first:
+                if isinstance(dim, Shard) or dim == self.first:
                     at = self.torch.from_numpy(self.positions(dim, 0)).to(x.device)
                     x = x.index_select(k, at)
             held = self.empty(slab, 0, self.dtype)

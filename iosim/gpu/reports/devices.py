@@ -101,7 +101,7 @@ def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
         cases += calls(PROTOCOL_MIB, P, protocol)
     cases += schedules(given["N"], P, graph=True)
     for case in cases:
-        assert case.sent_bytes  # raises for what can't be dealt
+        assert case.sent_bytes  # raises for what can't be sharded
     asked = {"cases": [case.as_dict() for case in cases], "backend": "nccl", "limit_s": LIMIT_S}
     return (WorkerRun("measure", asked, SPEC, MEASURED),)
 

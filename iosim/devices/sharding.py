@@ -16,15 +16,15 @@ from iosim.base.errors import InputError, closest
 
 
 @dataclass(frozen=True)
-class Dealing:
-    """How rows are dealt to devices.
+class Sharding:
+    """How rows are sharded to devices.
 
     Attributes:
         name: the registry's key.
         says: one line.
         runs: N and P → for each part its runs of positions (start, how many, step).
 
-    >>> DEALINGS["zigzag"].positions(10, 2)
+    >>> SHARDINGS["zigzag"].positions(10, 2)
     [array([0, 1, 2, 8, 9]), array([3, 4, 5, 6, 7])]
     """
 
@@ -67,27 +67,27 @@ def _striped(n: int, P: int) -> list[list[tuple[int, int, int]]]:
     return [[(k, len(range(k, n, P)), P)] for k in range(P)]
 
 
-DEALINGS: dict[str, Dealing] = {
-    dealing.name: dealing
-    for dealing in (
-        Dealing("contiguous", "part p is the p-th run of rows", _contiguous),
-        Dealing("zigzag", "of 2P runs part p is the p-th from either end", _zigzag),
-        Dealing("striped", "part p is every P-th row, from row p on", _striped),
+SHARDINGS: dict[str, Sharding] = {
+    sharding.name: sharding
+    for sharding in (
+        Sharding("contiguous", "part p is the p-th run of rows", _contiguous),
+        Sharding("zigzag", "of 2P runs part p is the p-th from either end", _zigzag),
+        Sharding("striped", "part p is every P-th row, from row p on", _striped),
     )
 }
 
 
-def dealing(name: str) -> Dealing:
+def find_sharding(name: str) -> Sharding:
     """A registered rule, or InputError with the closest name.
 
-    >>> dealing("stripes")
+    >>> find_sharding("stripes")
     Traceback (most recent call last):
         ...
-    iosim.base.errors.InputError: unknown dealing 'stripes': did you mean 'striped'?
+    iosim.base.errors.InputError: unknown sharding 'stripes': did you mean 'striped'?
     """
-    if name not in DEALINGS:
-        raise InputError(f"unknown dealing {name!r}: {closest(name, DEALINGS)}")
-    return DEALINGS[name]
+    if name not in SHARDINGS:
+        raise InputError(f"unknown sharding {name!r}: {closest(name, SHARDINGS)}")
+    return SHARDINGS[name]
 
 
 def pairs_seen(
