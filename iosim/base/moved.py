@@ -23,9 +23,9 @@ def find_moved(old: str, wings: Mapping[str, str]) -> ModuleSpec | None:
     >>> import warnings
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
-    ...     from iosim.problem import MatMul
-    >>> MatMul.__module__
-    'iosim.core.problem.matmul'
+    ...     old = import_module("iosim." + "counts")
+    >>> old.__name__
+    'iosim.core.counts'
     """
     package, _, name = old.partition(".")
     if name in _TABLES:
