@@ -31,17 +31,17 @@ def lab(out: Path | None, exercises: Path | None, show: bool | None) -> None:
     """
     from iosim.base.writing import write_text
     from iosim.lab.exercises import exercises as read_exercises
-    from iosim.lab.page import as_json, page, payload
+    from iosim.lab.page import as_json, page, payload, without_collection
 
     suffix = out.suffix.lower() if out else ".html"
     if suffix not in _SUFFIXES:
         raise InputError(f"'{out}' is no page: name a file in {', '.join(_SUFFIXES)}")
-    own = read_exercises(exercises)
-    with watching() as line:
+    with without_collection(), watching() as line:
+        own = read_exercises(exercises)
         data = payload(
             exercises=own, tick=lambda done, of: line(part_done(done, of, "programs and views"))
         )
-    text = as_json(data) if suffix == ".json" else page(data)
+        text = as_json(data) if suffix == ".json" else page(data)
     where = out or Path(tempfile.mkdtemp(prefix="iosim-lab-")) / "lab.html"
     write_text(where, text)
     click.echo(f"wrote {where}")

@@ -51,7 +51,7 @@ def payload(
             tick(done, of)
             yield name
 
-    with _without_collection():
+    with without_collection():
         programs = {
             name: algorithm_data(algorithm(name)) for name in report_progress(ALGORITHMS, 0)
         }
@@ -62,7 +62,7 @@ def payload(
 
 
 @contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
+def without_collection() -> Iterator[None]:
     """No collection of garbage: millions of small values are made, and hardly a cycle of them."""
     was = gc.isenabled()
     gc.disable()
@@ -70,6 +70,8 @@ def _without_collection() -> Iterator[None]:
         yield
     finally:
         if was:
+            gc.freeze()  # what was made is old: it is not looked through at once
+            gc.unfreeze()
             gc.enable()
 
 

@@ -148,14 +148,15 @@ def _length(span: Span) -> Poly:
     return Poly.of(Part(span)) if span.edges else Poly.of(span.length)
 
 
-def _trips(loop: Loop) -> Poly:
-    if loop.step is None:
-        return _length(loop.span)
-    if loop.span.edges:
-        return Poly.of(Part(loop.span, loop.step))
-    if loop.span.is_entire_axis and loop.step == loop.span.axis:
+@functools.lru_cache(2**14)
+def _trips(span: Span, step: str | None) -> Poly:
+    if step is None:
+        return _length(span)
+    if span.edges:
+        return Poly.of(Part(span, step))
+    if span.is_entire_axis and step == span.axis:
         return Poly.of(1)
-    return Poly.of(Trips(loop.span.length, loop.step))
+    return Poly.of(Trips(span.length, step))
 
 
 def moved(node: Load | Store, outer: Sequence[Loop]) -> Poly:
@@ -188,7 +189,7 @@ def _count(body: tuple[Node, ...]) -> dict[Key, Poly]:
 
 def _sum(loop: Loop, words: Poly) -> Poly:
     """Close one loop: degree 0 × trips, degree 1 × length; what follows the tile is summed."""
-    length, trips = _length(loop.span), _trips(loop)
+    length, trips = _length(loop.span), _trips(loop.span, loop.step)
     total = Poly()
     for monomial, c in words.terms.items():
         mine = tuple(a for a in monomial if follows(a, loop.tile))

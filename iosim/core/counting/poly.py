@@ -102,31 +102,29 @@ def _factor(atom: Atom) -> str:
     return f"|{atom}|" if isinstance(atom, Tile) else str(atom)
 
 
-def names_of(atom: Atom) -> set[str]:
+@functools.lru_cache(2**16)
+def names_of(atom: Atom) -> frozenset[str]:
     """Every size and parameter that an atom depends on."""
     match atom:
-        case Trips(length, step):
-            return {step, *_named(length)}
+        case Trips(Affine() as length, step) | Clip(Affine() as length, step):
+            return _named(length) | {step}
         case Part(span, step):
-            found = {span.axis}.union(*map(_named, span.bounds))
-            return found | ({step} if step else set())
-        case Clip(Part() as length, step):
-            return {step, *names_of(length)}
-        case Clip(Affine() as length, step):
-            return {step, *_named(length)}
-        case Clip(Clip() as length, step):
-            return {step, *names_of(length)}
+            return frozenset((span.axis, *((step,) if step else ()))).union(
+                *map(_named, span.bounds)
+            )
+        case Clip((Part() | Clip()) as length, step):
+            return names_of(length) | {step}
         case Clip(Tile(), step):
-            return {step}
+            return frozenset((step,))
         case Sum(_, span, step, factors):
             found = names_of(Part(span, step))
             return found.union(*(names_of(x) for x in factors if not isinstance(x, Tile)))
         case _:
-            return {str(atom)}
+            return frozenset((str(atom),))
 
 
-def _named(value: Affine) -> set[str]:
-    return {name for name, _ in value.sizes}
+def _named(value: Affine) -> frozenset[str]:
+    return frozenset([name for name, _ in value.sizes])
 
 
 @functools.lru_cache(2**16)
@@ -164,6 +162,8 @@ class Poly:
         return cls({(value,): 1})
 
     def __add__(self, other: Poly) -> Poly:
+        if not (self.terms and other.terms):
+            return self if self.terms else other
         terms = dict(self.terms)
         for monomial, c in other.terms.items():
             terms[monomial] = terms.get(monomial, 0) + c
@@ -192,12 +192,13 @@ class Poly:
 
     def slope(self, atom: Atom) -> Poly:
         """The derivative with respect to an atom, all others fixed."""
-        total = Poly()
+        total: dict[Monomial, int] = {}
         for m, c in self.terms.items():
-            if degree := m.count(atom):
+            if atom in m:
                 k = m.index(atom)
-                total = total + Poly({m[:k] + m[k + 1 :]: degree * c})
-        return total
+                rest = m[:k] + m[k + 1 :]
+                total[rest] = total.get(rest, 0) + m.count(atom) * c
+        return Poly({m: c for m, c in total.items() if c})
 
     def atoms(self) -> set[Atom]:
         """Every atom of the polynomial."""
@@ -213,9 +214,13 @@ class Poly:
             total = total + product
         return total
 
-    def names(self) -> set[str]:
+    def names(self) -> frozenset[str]:
         """Every size and parameter that the polynomial depends on."""
-        return set().union(*map(names_of, self.atoms()))
+        return self._names
+
+    @functools.cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset().union(*map(names_of, self.atoms()))
 
     def __str__(self) -> str:
         parts = []

@@ -169,7 +169,8 @@ class Span(Hashed):
     @property
     def is_entire_axis(self) -> bool:
         """Whether the span is the entire axis."""
-        return self.start == Affine() and self.stop == Affine.of(self.axis)
+        start, stop = self.start, self.stop
+        return not (start.const or start.terms or stop.const) and stop.terms == ((self.axis, 1),)
 
     @property
     def bounds(self) -> tuple[Affine, ...]:

@@ -184,7 +184,7 @@ def _steps(words: Poly, searched: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted({x for found in sums for x in found if x is not None and x in searched}))
 
 
-def _names(nest: Nest) -> set[str]:
+def _names(nest: Nest) -> frozenset[str]:
     return nest.total.names().union(*(v.names for v in nest.peak))
 
 

@@ -8,6 +8,7 @@ for a problem that is typed everywhere: bounds, marks and sizes of M travel as f
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ MASKED = Attention(8, 8, causal=True).form
 # Of these options a formula is told whether they are given.
 FLAGS = (*LIMITS, "causal", "align")
 # Into so many parts a range of M is cut where the crossover is looked for.
-PARTS = 32
+PARTS = 256
 
 
 @dataclass(frozen=True)
@@ -199,11 +200,17 @@ def crossover(problem: Attention, low: int, high: int) -> dict[str, int]:
     return {"last": last, "first": first}
 
 
+@functools.cache
+def _least(program: Program, problem: Attention) -> int:
+    """The least M in which a program runs."""
+    return smallest_capacity(program, problem)
+
+
 def _fewest(programs: Sequence[Program], problem: Attention, at: Sequence[int]) -> list[float]:
     """The fewest words of any of the programs at every M, rising; infinite where none runs."""
     found = np.full(len(at), np.inf)
     for program in programs:
-        runs = bisect.bisect_left(at, smallest_capacity(program, problem))
+        runs = bisect.bisect_left(at, _least(program, problem))
         if runs < len(at):
             found[runs:] = np.minimum(found[runs:], _best(program, problem, at[runs:])["words"])
     return found.tolist()
@@ -222,7 +229,7 @@ def _best(program: Program, problem: Attention, Ms: Sequence[int]) -> dict[str, 
 
 
 def _curve(program: Program, problem: Attention, sizes: Sequence[int]) -> dict[str, Any]:
-    first = bisect.bisect_left(sizes, smallest_capacity(program, problem))
+    first = bisect.bisect_left(sizes, _least(program, problem))
     best = _best(program, problem, sizes[first:])
     return {
         "first": first,
@@ -245,7 +252,7 @@ def stores_scores(program: Program) -> bool:
 def _sizes(preset: Preset, entries: Sequence[Algorithm], told: Sequence[int]) -> list[int]:
     """The M of a preset's table: marks, their halves and neighbours, and a ladder between."""
     problem = Attention(preset.N, preset.d)
-    least = [smallest_capacity(a.program, problem) for a in entries]
+    least = [_least(a.program, problem) for a in entries]
     most = _most(preset)
     found = {round(M) for M in np.geomspace(min(least), most, LADDER)}
     found |= {*_points(preset), *least, *told}

@@ -143,7 +143,7 @@ def _by(sign: str) -> tuple[Callable[..., Traced], Callable[..., Traced]]:
 class Traced:
     """An entry of a table, which writes down there what Python and NumPy do with it."""
 
-    table: Formulas
+    table: Formulas = field(repr=False)
     place: int
 
     __add__, __radd__ = _by("+")
