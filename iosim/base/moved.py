@@ -10,7 +10,7 @@ from types import ModuleType
 
 from iosim.base.renamed import renamed
 
-# Modules of iosim.output that every wing uses.
+# What every wing uses of the old package of tables and figures.
 _TABLES = {"rows", "html", "cells", "provenance"}
 
 
