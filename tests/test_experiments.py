@@ -92,11 +92,11 @@ def test_a_bound_of_another_day_is_found() -> None:
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
 def test_an_experiment_is_complete(path: Path) -> None:
     folder = ROOT / "experiments" / "data" / path.stem
-    assert {".csv", ".png", ".svg", ".json"} <= {p.suffix for p in folder.iterdir()}
+    assert {".csv", ".svg", ".json"} <= {p.suffix for p in folder.iterdir()}
     told = json.loads((folder / "provenance.json").read_text())
     assert told["command"] == f"python -m experiments.{path.stem}"
     said = (ROOT / "docs" / "experiments.md").read_text()
-    assert f"experiments/data/{path.stem}/{path.stem}.png" in said
+    assert f"experiments/data/{path.stem}/{path.stem}.svg" in said
     assert f"iosim reproduce {path.stem.split('_')[0]}" in said
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from layers_record import SAID, write_record
+from same_figure import figure_texts
 from test_cli import ok
 
 from iosim.base.errors import InputError
@@ -94,7 +95,7 @@ def test_what_was_fused_is_a_partition_of_the_operators(table):
 
 def bars(path):
     """The labels of a figure's bars."""
-    return re.findall(r"<!-- (.*, (?:eager|compiled|fused)) -->", path.read_text())
+    return [x for x in figure_texts(path.read_text()) if re.search(", (eager|compiled|fused)$", x)]
 
 
 @pytest.mark.numbers

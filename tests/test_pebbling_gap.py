@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from same_figure import figure_texts
 
 from experiments import pebbling_gap
 from experiments._pebbling_tables import write_table
@@ -57,7 +57,7 @@ def test_the_bounds_hold_for_the_game_and_are_drawn(tmp_path: Path) -> None:
     theorems = [name for name in BOUNDS if name != "moments"]
     assert not any(bound(name).row_sums for name in theorems)
     pebbling_gap.draw(ROWS, tmp_path / "gap")
-    drawn = re.findall("<!-- (.*?) -->", (tmp_path / "gap.svg").read_text("utf-8"))
+    drawn = figure_texts((tmp_path / "gap.svg").read_text("utf-8"))
     here = [r for r in ROWS if r["instance"] == "N=4 d=1"]
     assert len(here) == 9
     for row in here:

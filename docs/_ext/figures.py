@@ -1,4 +1,4 @@
-"""Figures: a click opens the figure by itself, as SVG where there is one beside it."""
+"""Figures: a click opens the figure by itself."""
 
 from __future__ import annotations
 
@@ -26,12 +26,10 @@ class Zoom(SphinxPostTransform):
             if isinstance(image.parent, nodes.reference) or "://" in image["uri"]:
                 continue
             drawn = Path(self.app.srcdir, image["uri"])
-            vector = drawn.with_suffix(".svg")
-            whole = vector if vector.exists() else drawn
-            name = os.path.relpath(whole, self.app.srcdir).replace(os.sep, "-")
+            name = os.path.relpath(drawn, self.app.srcdir).replace(os.sep, "-")
             target = Path(self.app.outdir, "_figures", name)
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(whole.read_bytes())
+            target.write_bytes(drawn.read_bytes())
             uri = relative_uri(here, f"_figures/{name}")
             link = nodes.reference("", "", internal=False, refuri=uri, classes=["zoom"])
             link["reftitle"] = "Open the figure by itself"

@@ -137,7 +137,7 @@ def write_figures(folder: Path = FIGURES, of: Sequence[Path] = ()) -> list[Path]
     """Run the sessions of each page, or of some, and draw what its images show."""
     import matplotlib
 
-    from iosim.report.plot import META, STYLE
+    from iosim.report.plot import STYLE, write_figure
 
     made = []
     for page in of or pages():
@@ -147,9 +147,8 @@ def write_figures(folder: Path = FIGURES, of: Sequence[Path] = ()) -> list[Path]
             if cell.kind == "code":
                 exec(compile(cell.text, str(page), "exec"), names)
         for name in _IMAGE.findall(text):
-            made.append(folder / f"{name}.svg")
             with matplotlib.rc_context(STYLE):
-                names[name].savefig(made[-1], metadata=META["svg"])
+                made.append(write_figure(names[name], folder / f"{name}.svg", "svg"))
     return made
 
 

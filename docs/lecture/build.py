@@ -25,7 +25,7 @@ SCRIPT = """addEventListener("keydown", e => {
 
 def _embedded(match: re.Match[str]) -> str:
     data = base64.b64encode((HERE / match[1]).read_bytes()).decode()
-    return f'src="data:image/png;base64,{data}"'
+    return f'src="data:image/svg+xml;base64,{data}"'
 
 
 def slides() -> str:
@@ -34,7 +34,7 @@ def slides() -> str:
 
     parts = re.split(r"^(?=## )", (HERE / "slides.md").read_text(encoding="utf-8"), flags=re.M)
     body = "".join(f"<section>{MarkdownIt().render(part)}</section>\n" for part in parts)
-    body = re.sub(r'src="([^"]+\.png)"', _embedded, body)
+    body = re.sub(r'src="([^"]+\.svg)"', _embedded, body)
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Attention, counted</title>'
     head += f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style>'
     return f"{head}{body}<script>{SCRIPT}</script>"
