@@ -38,12 +38,12 @@ def _parts(svg: str) -> tuple[str, list[float]]:
     svg = _HASH.sub(lambda x: known.setdefault(x[0], f"shape{len(known)}_"), svg)
     numbers: list[float] = []
 
-    def taken(number: re.Match[str]) -> str:
+    def collect(number: re.Match[str]) -> str:
         numbers.append(float(number[0]))
         return "."
 
     def tag(found: re.Match[str]) -> str:
-        points = _POINTS.sub(lambda d: re.sub(r"-?\d+\.?\d*(?:e-?\d+)?", taken, d[0]), found[0])
-        return _NUMBER.sub(taken, points)
+        points = _POINTS.sub(lambda d: re.sub(r"-?\d+\.?\d*(?:e-?\d+)?", collect, d[0]), found[0])
+        return _NUMBER.sub(collect, points)
 
     return re.sub(r"<[^>]*>", tag, svg), numbers
