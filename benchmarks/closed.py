@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import bars
+import thresholds
 
 import iosim
 from iosim.cache import closed
 
-SIZE = bars.size(10**6, 1000)
-# Bars, in milliseconds: for what is known once of an instance, and for each capacity then.
+SIZE = thresholds.size(10**6, 1000)
+# Thresholds, in milliseconds: for what is known once of an instance, and for each capacity then.
 RULES, CAPACITY = 500, 2
-CAPACITIES = [2**k for k in range(8, bars.size(24, 10))]
+CAPACITIES = [2**k for k in range(8, thresholds.size(24, 10))]
 
 
 def cases() -> dict[str, iosim.Instance]:
@@ -46,7 +46,7 @@ def cases() -> dict[str, iosim.Instance]:
 def best(run: Callable[[], Any], times: int = 7) -> float:
     """Milliseconds of the quickest of some runs."""
     took = []
-    for _ in range(bars.rounds(times)):
+    for _ in range(thresholds.rounds(times)):
         start = time.process_time()
         run()
         took.append(time.process_time() - start)
@@ -66,10 +66,10 @@ def main() -> None:
         accesses = sum(rule.accesses for rule in rules)
         once = best(partial(closed.reuse, instance))
         each = best(partial(loads, rules)) / len(CAPACITIES)
-        bars.at_most(f"{name}: rules", once, RULES, "ms")
-        bars.at_most(f"{name}: a capacity", each, CAPACITY, "ms")
+        thresholds.at_most(f"{name}: rules", once, RULES, "ms")
+        thresholds.at_most(f"{name}: a capacity", each, CAPACITY, "ms")
         print(f"{name:36} {accesses:24,} {len(rules):6} {once:10.1f} {each:13.3f}", flush=True)
 
 
 if __name__ == "__main__":
-    bars.script(__doc__, main)
+    thresholds.script(__doc__, main)

@@ -1,31 +1,33 @@
-"""At the end of a run: which bars hold, and status 1 where one doesn't."""
+"""At the end of a run: which thresholds hold, and status 1 where one doesn't."""
 
 from __future__ import annotations
 
 import os
 
-import bars
 import pytest
+import thresholds
 
 LOADED = pytest.StashKey[float]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(bars.ONLY_PRINT, action="store_true", help=bars.HELP)
+    parser.addoption(thresholds.ONLY_PRINT, action="store_true", help=thresholds.HELP)
     parser.addoption(
-        bars.TINY_OPTION, action="store_true", help="each benchmark once, tiny, without bars"
+        thresholds.TINY_OPTION,
+        action="store_true",
+        help="each benchmark once, tiny, without thresholds",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LOADED] = os.getloadavg()[0]
-    bars.tiny = config.getoption(bars.TINY_OPTION)
-    if bars.tiny:
+    thresholds.tiny = config.getoption(thresholds.TINY_OPTION)
+    if thresholds.tiny:
         config.option.benchmark_disable = True
 
 
 def of(config: pytest.Config) -> tuple[str, int]:
-    return bars.report(config.stash[LOADED], config.getoption(bars.ONLY_PRINT))
+    return thresholds.report(config.stash[LOADED], config.getoption(thresholds.ONLY_PRINT))
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -38,5 +40,5 @@ def pytest_terminal_summary(
 ) -> None:
     text, _ = of(config)
     if text:
-        terminalreporter.section("bars")
+        terminalreporter.section("thresholds")
         terminalreporter.write_line(text)

@@ -4,7 +4,7 @@
 are copyleft: an extra of this benchmark, and no dependency of anything else.
 
 Times are CPU seconds of one thread.  Machines are shared and noisy, so the sides take turns and
-each one's best counts.  At the end stands which bars hold (`bars.py`).
+each one's best counts.  At the end stands which thresholds hold (`thresholds.py`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import bars
 import numpy as np
 import pytest
+import thresholds
 
 from iosim.base.compiled import COMPILED, available
 from iosim.cache import Accesses, Cache, Stream, curve, of_arrays, replay, replay_many
@@ -28,8 +28,8 @@ from iosim.cache.lines import of as lines_of
 libcachesim = pytest.importorskip("libcachesim", reason="pip install -e '.[peers]'")
 cachesim = pytest.importorskip("cachesim", reason="pip install -e '.[peers]'")
 
-N, TILE, CAPACITY = bars.size((256, 32, 4096), (32, 8, 64))
-CHUNKS = bars.size(128, 16)
+N, TILE, CAPACITY = thresholds.size((256, 32, 4096), (32, 8, 64))
+CHUNKS = thresholds.size(128, 16)
 TURNS = 5
 PEERS = {"lru": "LRU", "fifo": "FIFO", "clock": "Clock", "sieve": "Sieve", "opt": "Belady"}
 # Seconds, and what was found in them.
@@ -151,22 +151,22 @@ def race(
     count: int,
     sides: dict[str, Callable[[], Timed]],
     found: int | None,
-    bar: float | None = None,
+    threshold: float | None = None,
 ) -> None:
     """Two sides in turns, each one's least seconds for so many accesses; all find the same,
     `found` where that is given.
 
-    The first should be `bar` times as fast.
+    The first should be `threshold` times as fast.
     """
-    runs = [[side() for side in sides.values()] for _ in range(bars.rounds(1 + TURNS))]
+    runs = [[side() for side in sides.values()] for _ in range(thresholds.rounds(1 + TURNS))]
     each = {each for turn in runs for _, each in turn}
     assert each == {found} if found is not None else len(each) == 1
     # The first turn compiles, and reads the file for the first time.
     best = [min(seconds for seconds, _ in column) for column in zip(*runs[-TURNS:], strict=True)]
     speeds = {side: count / 1e6 / taken for side, taken in zip(sides, best, strict=True)}
     ours, peer = speeds.values()
-    if bar is not None:
-        bars.at_least(f"{what}: {' / '.join(sides)}", ours / peer, bar, "times")
+    if threshold is not None:
+        thresholds.at_least(f"{what}: {' / '.join(sides)}", ours / peer, threshold, "times")
     benchmark.pedantic(lambda: None, rounds=1)
     benchmark.extra_info |= {f"{side}, M accesses/s": speed for side, speed in speeds.items()}
     told = ", ".join(f"{side} {speed:.1f}" for side, speed in speeds.items())
@@ -181,7 +181,9 @@ def part(matmul: Stream) -> Stream:
 
 
 # Of the full size; at a tiny one the sides have to agree.
-LRU_MISSES, OPT_MISSES, EIGHT_MISSES = bars.size((1_530_752, 990_984, 59_464_576), (None,) * 3)
+LRU_MISSES, OPT_MISSES, EIGHT_MISSES = thresholds.size(
+    (1_530_752, 990_984, 59_464_576), (None,) * 3
+)
 
 
 @pytest.mark.skipif(not available(), reason="numba is not installed: pip install -e '.[cache]'")
@@ -196,7 +198,7 @@ class TestSpeed:
                 "libcachesim": lambda: theirs(traced, "lru", CAPACITY, matmul.length),
             },
             LRU_MISSES,
-            bar=5,
+            threshold=5,
         )
 
     def test_belady_target_5_times(self, benchmark: Any, matmul: Stream, traced: Path) -> None:
@@ -217,7 +219,7 @@ class TestSpeed:
                 "libcachesim": lambda: theirs(traced, "opt", CAPACITY, matmul.length),
             },
             OPT_MISSES,
-            bar=5,
+            threshold=5,
         )
 
     def test_eight_capacities_in_one_pass(self, benchmark: Any, matmul: Stream) -> None:
@@ -251,7 +253,7 @@ class TestSpeed:
                 "libcachesim, one": lambda: theirs(traced, "lru", CAPACITY, matmul.length),
             },
             LRU_MISSES,
-            bar=1,
+            threshold=1,
         )
 
     def test_opt_at_all_capacities(self, benchmark: Any, part: Stream) -> None:

@@ -2,15 +2,15 @@
 end beside from the beginning.
 
 ``pytest benchmarks/test_pebbling.py -s``: states a second, and seconds of one sweep.  At the end
-stands which bars hold (`bars.py`).
+stands which thresholds hold (`thresholds.py`).
 """
 
 from __future__ import annotations
 
 import time
 
-import bars
 import pytest
+import thresholds
 
 from iosim.base.compiled import available
 from iosim.pebbling import Dag, butterfly, matmul
@@ -36,7 +36,7 @@ def swept(
         layers.set_maps(generators(rules, packed, 5.0))
     layers.sweep(0)
     before, began = layers.expanded, time.process_time()
-    layers.sweep(bars.size(limit, min(limit, 4)))
+    layers.sweep(thresholds.size(limit, min(limit, 4)))
     return layers.expanded - before, time.process_time() - began
 
 
@@ -48,7 +48,9 @@ def test_compiled_is_much_faster_than_plain() -> None:
             f"\n{dag.name} M={M}: {plain / slow:,.0f} states a second plain, "
             f"{same / quick:,.0f} compiled"
         )
-        bars.at_least(f"{dag.name}: compiled / plain", same / quick / (plain / slow), 10, "times")
+        thresholds.at_least(
+            f"{dag.name}: compiled / plain", same / quick / (plain / slow), 10, "times"
+        )
 
 
 @pytest.mark.parametrize(

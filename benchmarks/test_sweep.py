@@ -1,8 +1,8 @@
 """Speed, overhead and memory of sweeps: ``pytest benchmarks/test_sweep.py``.
 
-Machines are shared and noisy: no single test fails for its time.  The bars that the project set
-itself stand in the names, and at the end which of them hold (`bars.py`); what is measured is
-printed with the table (``extra_info``).
+Machines are shared and noisy: no single test fails for its time.  The thresholds that the project
+set itself stand in the names, and at the end which of them hold (`thresholds.py`); what is measured
+is printed with the table (``extra_info``).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import bars
 import numpy as np
 import problems
 import pytest
+import thresholds
 
 import iosim
 from iosim.core.tiling import optimal_tiles_many, smallest_capacity
@@ -68,7 +68,7 @@ WHERE = {
     "2 of Dask": ["--workers", "2", "--dask", "local"],
 }
 # Each of both: all pairs, or with --tiny each one at least once.
-PAIRS = bars.size(
+PAIRS = thresholds.size(
     list(itertools.product(SHORT, WHERE)), list(zip(SHORT, itertools.cycle(WHERE), strict=False))
 )
 
@@ -76,7 +76,7 @@ PAIRS = bars.size(
 def grid(options: dict[str, Any]) -> dict[str, Any]:
     """A sweep's options; with --tiny only the ends of their ranges."""
     ends = {k: re.sub(r"\w+:(\w+):[^,]+", r"\1", v) for k, v in options.items()}
-    return bars.size(options, ends)
+    return thresholds.size(options, ends)
 
 
 def run(
@@ -89,7 +89,7 @@ def run(
 ) -> None:
     """Sweep once; note points per second, and the share of the workers' time not on shards.
 
-    The bar is `seconds` for a million points, or without it an overhead of 5%.
+    The threshold is `seconds` for a million points, or without it an overhead of 5%.
     """
     sweep = Sweep.of(**grid(options))
     report = benchmark.pedantic(
@@ -100,22 +100,22 @@ def run(
     benchmark.extra_info["points_per_s"] = round(report.points / report.wall_s)
     benchmark.extra_info["overhead"] = f"{report.overhead:.1%}"
     if seconds is None:
-        bars.at_most(f"{what}: overhead", 100 * report.overhead, 5, "%")
+        thresholds.at_most(f"{what}: overhead", 100 * report.overhead, 5, "%")
     else:
-        bars.at_most(what, 1e6 * report.wall_s / report.points, seconds, "s a million")
+        thresholds.at_most(what, 1e6 * report.wall_s / report.points, seconds, "s a million")
     speed = f"{benchmark.extra_info['points_per_s']:,} per s, overhead {report.overhead:.1%}"
     print(f"\n{report.points:,} points in {report.wall_s:.1f} s on {report.pool}: {speed}")
 
 
 def test_a_million_given_tiles_on_two_cores_target_30s(benchmark: Any, tmp_path: Path) -> None:
-    assert Sweep.of(**grid(MILLION)).points > bars.size(10**6, 0)
+    assert Sweep.of(**grid(MILLION)).points > thresholds.size(10**6, 0)
     run(benchmark, tmp_path, processes(2), MILLION, "a million given tiles", 30)
 
 
 def test_a_million_by_the_papers_rule_on_two_cores_target_30s(
     benchmark: Any, tmp_path: Path
 ) -> None:
-    assert Sweep.of(**grid(RULE)).points > bars.size(10**6, 0)
+    assert Sweep.of(**grid(RULE)).points > thresholds.size(10**6, 0)
     run(benchmark, tmp_path, processes(2), RULE, "a million by the paper's rule", 30)
 
 
@@ -126,7 +126,7 @@ def test_optimal_tiles_on_two_cores_target_20s_a_million(
 ) -> None:
     given = problems.required_options(iosim.algorithm(name), 4096, 64, 4)
     options = OPTIMAL[sizes] | {"algo": name} | {k: str(v) for k, v in given.items()}
-    assert Sweep.of(**grid(options)).points > bars.size(2 * 10**5, 0)
+    assert Sweep.of(**grid(options)).points > thresholds.size(2 * 10**5, 0)
     print(f"\n{name}, {sizes}:", end="")
     run(benchmark, tmp_path, processes(2), options, f"{name}: tilings, {sizes}", 20)
 
@@ -135,7 +135,7 @@ def test_optimal_tiles_on_two_cores_target_20s_a_million(
 def test_optimal_tiles_under_masks_target_1ms(benchmark: Any, name: str) -> None:
     """500 points at once, and one alone; the dense schedule, where there is one, comes first."""
     benchmark.pedantic(lambda: None, rounds=1)
-    algorithm, points = iosim.algorithm(name), bars.size(500, 5)
+    algorithm, points = iosim.algorithm(name), thresholds.size(500, 5)
     for mask in MASKS:
         one, rng = problems.problem_for(algorithm, 4096, 64, 4, **mask), np.random.default_rng(0)
         if one is None:
@@ -151,13 +151,15 @@ def test_optimal_tiles_under_masks_target_1ms(benchmark: Any, name: str) -> None
         what = ", ".join(f"{k} {v}" for k, v in one.as_dict.items() if k not in ("N", "d", "heads"))
         print(f"\n{name}, {what or 'dense'}: {said}", end="", flush=True)
         benchmark.extra_info[what or "dense"] = said
-        bars.at_most(f"{name}, {what or 'dense'}: tiles of a point among many", many * 1e3, 1, "ms")
+        thresholds.at_most(
+            f"{name}, {what or 'dense'}: tiles of a point among many", many * 1e3, 1, "ms"
+        )
 
 
 def quickest(run: Any, times: int) -> float:
     """The least time of some, in seconds on a core."""
     found = []
-    for _ in range(bars.rounds(times)):
+    for _ in range(thresholds.rounds(times)):
         start = time.process_time()
         run()
         found.append(time.process_time() - start)
@@ -198,7 +200,7 @@ def test_overhead_of_short_sweeps_target_5_percent(
     wall = statistics.median(x["wall_s"] for x in found)
     overheads = [x["overhead"] for x in found]
     middle = benchmark.extra_info["overhead"] = f"{statistics.median(overheads):.1%}"
-    bars.at_most(f"{name}, {kind}: overhead", 100 * statistics.median(overheads), 5, "%")
+    thresholds.at_most(f"{name}, {kind}: overhead", 100 * statistics.median(overheads), 5, "%")
     points = f"{found[0]['done_points']:,} points in {wall:.2f} s"
     between = f"{min(overheads):.1%} … {max(overheads):.1%}"
     print(f"\n{name}, {kind}: {points}, overhead {middle} ({between})")
@@ -222,8 +224,8 @@ def test_memory_does_not_grow_with_the_grid(benchmark: Any, tmp_path: Path) -> N
 
     small, large = mib("1024"), benchmark.pedantic(lambda: mib("1024:262144:x1.2"), rounds=1)
     print(f"\n{small[0]:,} points: {small[1]} MiB; {large[0]:,} points: {large[1]} MiB")
-    assert large[0] > bars.size(10, 0) * small[0]
-    bars.at_most("memory of ten times as many points", large[1] / small[1], 1.5, "times")
+    assert large[0] > thresholds.size(10, 0) * small[0]
+    thresholds.at_most("memory of ten times as many points", large[1] / small[1], 1.5, "times")
 
 
 def test_memory_of_combine_and_query_does_not_grow_with_the_rows(
@@ -256,5 +258,5 @@ def test_memory_of_combine_and_query_does_not_grow_with_the_rows(
 
     both("small", "64")
     combining, asking = benchmark.pedantic(lambda: both("large", "64:96:+8"), rounds=1)
-    bars.at_most("memory of combine", combining, 2048, "MiB")
-    bars.at_most("memory of query --json", asking, 2048, "MiB")
+    thresholds.at_most("memory of combine", combining, 2048, "MiB")
+    thresholds.at_most("memory of query --json", asking, 2048, "MiB")

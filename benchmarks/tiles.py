@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import bars
 import numpy as np
 import problems
+import thresholds
 
 import iosim
 from iosim.core.tiling import optimal_tiles_many
@@ -28,8 +28,8 @@ MASKS: dict[str, dict[str, Any]] = {
     "causal": {"causal": True},
     "window": {"window": (512, 0)},
 }
-FEW, LENGTHS = bars.size((2**12, 2**18), (2**12,)), (2**12, 2**18, 2**22, 2**30)
-MEMORY = bars.size((1024, 24_576, 2**20), (24_576,))
+FEW, LENGTHS = thresholds.size((2**12, 2**18), (2**12,)), (2**12, 2**18, 2**22, 2**30)
+MEMORY = thresholds.size((1024, 24_576, 2**20), (24_576,))
 
 
 def cases(N: int) -> Iterator[tuple[str, str, Any, Any]]:
@@ -44,7 +44,7 @@ def cases(N: int) -> Iterator[tuple[str, str, Any, Any]]:
 def cpu_seconds(run: Callable[[], Any], most: float) -> float:
     """Of the quickest of three runs; one run only where it takes more than `most`."""
     took: list[float] = []
-    while len(took) < bars.rounds(3) and sum(took) < most:
+    while len(took) < thresholds.rounds(3) and sum(took) < most:
         start = time.process_time()
         run()
         took.append(time.process_time() - start)
@@ -74,7 +74,7 @@ def each(program: Any, problem: Any, points: int) -> float:
 
 
 def main(
-    lengths: Sequence[int] = FEW, only: Sequence[str] = (), points: int = bars.size(500, 5)
+    lengths: Sequence[int] = FEW, only: Sequence[str] = (), points: int = thresholds.size(500, 5)
 ) -> None:
     """Print a table."""
     print(f"{'schedule':18} {'mask':8} {'N':>14} {'ms alone':>10} {'µs each':>10}")
@@ -83,9 +83,9 @@ def main(
             if only and name not in only:
                 continue
             first, many = 1e3 * alone(program, problem), 1e6 * each(program, problem, points)
-            bars.at_most(f"{name}, {mask}, N {N:,}: alone", first, ALONE, "ms")
+            thresholds.at_most(f"{name}, {mask}, N {N:,}: alone", first, ALONE, "ms")
             most = DENSE if mask == "dense" else MASKED
-            bars.at_most(f"{name}, {mask}, N {N:,}: of many", many, most, "µs")
+            thresholds.at_most(f"{name}, {mask}, N {N:,}: of many", many, most, "µs")
             print(f"{name:18} {mask:8} {N:14,} {first:10.1f} {many:10.1f}", flush=True)
 
 
@@ -93,13 +93,13 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(bars.ONLY_PRINT, action="store_true", help=bars.HELP)
+    parser.add_argument(thresholds.ONLY_PRINT, action="store_true", help=thresholds.HELP)
     parser.add_argument("--all", action="store_true", help="N up to 2**30")
     parser.add_argument("--only", nargs="+", default=[], help="names of schedules")
     parser.add_argument("--points", type=int, default=500, help="in arrays (500)")
     options = parser.parse_args()
     loaded = os.getloadavg()[0]
     main(LENGTHS if options.all else FEW, options.only, options.points)
-    text, status = bars.report(loaded, options.only_print)
+    text, status = thresholds.report(loaded, options.only_print)
     print(text)
     sys.exit(status)

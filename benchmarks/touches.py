@@ -1,6 +1,6 @@
 """How many accesses a second are made as arrays: `python benchmarks/touches.py`.
 
-The bar is 50 million for each stream.
+The threshold is 50 million for each stream.
 
 Each stream is made as it would be for a cache, chunk after chunk, until it ends or a second or two
 have passed; nothing is done with the chunks.  Times are seconds of the processor, since machines
@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import bars
+import thresholds
 
 import iosim
 from iosim.cache import Stream, Tiled, touches, transfers
 
-MOST = bars.size(300_000_000, 1)
+MOST = thresholds.size(300_000_000, 1)
 BAR = 50  # million accesses a second
 
 
@@ -98,10 +98,10 @@ def main() -> None:
         start = time.perf_counter()
         stream = made()
         known = time.perf_counter() - start
-        best = max(rate(stream)[1] for _ in range(bars.rounds(3)))
+        best = max(rate(stream)[1] for _ in range(thresholds.rounds(3)))
         print(f"{name:36} {stream.length:16,} {known:12.3f} {best / 1e6:12.0f}", flush=True)
-        bars.at_least(name, best / 1e6, BAR, "M accesses/s")
+        thresholds.at_least(name, best / 1e6, BAR, "M accesses/s")
 
 
 if __name__ == "__main__":
-    bars.script(__doc__, main)
+    thresholds.script(__doc__, main)

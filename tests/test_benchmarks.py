@@ -1,4 +1,4 @@
-"""A benchmark ends by saying which bars hold, and with status 1 where one doesn't."""
+"""A benchmark ends by saying which thresholds hold, and with status 1 where one doesn't."""
 
 from __future__ import annotations
 
@@ -15,30 +15,32 @@ import iosim
 
 ROOT = Path(__file__).parent.parent
 SPEED = """
-import bars
+import thresholds
 
 def test_speed():
-    bars.at_least("reads", {measured}, 50, "M/s")
-    bars.at_most("start", 0.2, 0.25, "s")
+    thresholds.at_least("reads", {measured}, 50, "M/s")
+    thresholds.at_most("start", 0.2, 0.25, "s")
 """
 SCRIPT = """
-import bars
+import thresholds
 
-bars.script(None, lambda: bars.at_least("reads", {measured}, 50, "M/s"))
+thresholds.script(None, lambda: thresholds.at_least("reads", {measured}, 50, "M/s"))
 """
 
 
-def test_the_example_of_bars_runs() -> None:
-    spec = importlib.util.spec_from_file_location("bars", ROOT / "benchmarks" / "bars.py")
+def test_the_example_of_thresholds_runs() -> None:
+    spec = importlib.util.spec_from_file_location(
+        "thresholds", ROOT / "benchmarks" / "thresholds.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     found = importlib.util.module_from_spec(spec)
-    sys.modules["bars"] = found  # where a dataclass looks for its module
+    sys.modules["thresholds"] = found  # where a dataclass looks for its module
     try:
         spec.loader.exec_module(found)
         assert doctest.testmod(found).failed == 0
     finally:
-        del sys.modules["bars"]
+        del sys.modules["thresholds"]
 
 
 @pytest.mark.numbers
@@ -49,7 +51,7 @@ def test_the_example_of_bars_runs() -> None:
 def test_a_bar_that_fails_is_the_status(
     text: str, measured: int, words: list[str], status: int, tmp_path: Path
 ) -> None:
-    for name in ("bars.py", "conftest.py"):
+    for name in ("thresholds.py", "conftest.py"):
         shutil.copy(ROOT / "benchmarks" / name, tmp_path)
     path = tmp_path / "test_it.py"
     path.write_text(text.format(measured=measured))
@@ -66,7 +68,7 @@ def test_a_bar_that_fails_is_the_status(
 def test_every_benchmark_has_bars() -> None:
     for path in (ROOT / "benchmarks").glob("*.py"):
         if path.name != "problems.py":
-            assert "bars" in path.read_text(encoding="utf-8"), path.name
+            assert "thresholds" in path.read_text(encoding="utf-8"), path.name
 
 
 @pytest.mark.numbers
@@ -78,7 +80,7 @@ def test_ci_runs_every_benchmark_tiny() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     collected = done.stdout.splitlines()
     for path in (ROOT / "benchmarks").glob("*.py"):
-        if path.stem in ("bars", "conftest", "problems"):
+        if path.stem in ("thresholds", "conftest", "problems"):
             continue
         script = f"test_scripts.py::test_script[{path.stem}]"
         # Without its peers, test_caches.py is skipped as a whole; .ci/peers runs it.
@@ -89,16 +91,16 @@ def test_ci_runs_every_benchmark_tiny() -> None:
 
 def test_tiny_judges_no_bar(tmp_path: Path) -> None:
     """Measures nothing, however slow, and runs what pytest-benchmark repeats once."""
-    for name in ("bars.py", "conftest.py"):
+    for name in ("thresholds.py", "conftest.py"):
         shutil.copy(ROOT / "benchmarks" / name, tmp_path)
     path = tmp_path / "test_it.py"
     path.write_text(
-        "import bars\n\nRUNS = []\n\n\ndef test_speed(benchmark):\n"
-        "    assert bars.size(10**6, 3) == 3\n"
+        "import thresholds\n\nRUNS = []\n\n\ndef test_speed(benchmark):\n"
+        "    assert thresholds.size(10**6, 3) == 3\n"
         "    benchmark(lambda: RUNS.append(1))\n"
-        "    bars.at_most('slow', bars.least_seconds(benchmark), 1, 's')\n"
-        "    bars.at_most('slow', 99, 1, 's')\n"
-        "    assert len(RUNS) == bars.rounds(5) == 1\n",
+        "    thresholds.at_most('slow', thresholds.least_seconds(benchmark), 1, 's')\n"
+        "    thresholds.at_most('slow', 99, 1, 's')\n"
+        "    assert len(RUNS) == thresholds.rounds(5) == 1\n",
         encoding="utf-8",
     )
     words = ["-m", "pytest", "-p", "no:cacheprovider", str(path), "--tiny"]

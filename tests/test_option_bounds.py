@@ -1,4 +1,4 @@
-"""Bounds on attention with options: what a mask leaves, below every schedule, and the bars."""
+"""Bounds on attention with options: what masks leave, below every schedule; thresholds."""
 
 from __future__ import annotations
 
@@ -356,7 +356,7 @@ def test_a_bound_that_is_too_high_would_be_noticed() -> None:
     )
 
 
-# ---------------------------------------------------------------- the bars
+# ---------------------------------------------------------------- the thresholds
 
 LARGE = 2**18
 

@@ -1,4 +1,4 @@
-"""Best schedule over lower bound: the bars, the family, and that a wrong constant is caught."""
+"""Best schedule over lower bound: thresholds, the family, and that a wrong constant is caught."""
 
 from __future__ import annotations
 

@@ -310,7 +310,7 @@ def test_heads_add_up() -> None:
     assert lower_bound(4096, 64, 3000, heads=10) <= 10 * lower_bound(4096, 64, 3000) + 5 * 10**4
 
 
-# ---------------------------------------------------------------- the bars, and planted errors
+# ------------------------------------------------------------ thresholds, and planted errors
 
 # class, from, to, largest gap between the best family and the bound
 BARS = [
