@@ -21,10 +21,10 @@ from iosim.base.errors import InputError
 from iosim.bounds import BOUNDS
 from iosim.core.algorithms.block_sparse import ALGORITHM
 from iosim.core.counting import symbols
-from iosim.core.problem import BlockSparse
+from iosim.core.problem import BlockSparse, MarkedTiles
 from iosim.gpu import emit, interpret
 from iosim.gpu.emitter import layout
-from iosim.report.sparsity import _count_visible, sparsity, tallest
+from iosim.report.sparsity import sparsity, tallest
 
 pytestmark = [
     pytest.mark.numbers,
@@ -124,7 +124,7 @@ def test_words_are_never_below_the_bound_for_the_pairs_that_are_seen(case: Any, 
         for j in range(problem.N_k)
         if sees(problem, tiles, mask, i, j)
     ]
-    one = _count_visible(problem, instance.env, mask)
+    one = problem.visible(MarkedTiles.of(mask, **tiles))
     assert (one.pairs, one.rows, one.columns) == (
         len(pairs),
         len({i for i, _ in pairs}),

@@ -12,9 +12,12 @@ import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iosim.base.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # Bytes of a file.
 MOST_BYTES = 2**20
@@ -80,6 +83,30 @@ def read_bytes(path: str | Path, most: int = MOST_BYTES, *, pipes: bool = False)
         raise InputError(str(error.strerror or error)) from None
     except ValueError as error:  # a name with a zero byte
         raise InputError(str(error)) from None
+
+
+def read_mask(path: str | Path) -> NDArray[Any]:
+    """The array of a block mask in a file of NumPy's.
+
+    Raises InputError where there is none; nothing that the file says is run.
+
+    >>> read_mask("/dev/null")
+    Traceback (most recent call last):
+        ...
+    iosim.errors.InputError: can't read /dev/null: it is no file; save a mask with numpy.save()
+    """
+    import numpy as np
+
+    found, why = None, "it is no array of NumPy"
+    try:
+        if Path(path).exists() and not Path(path).is_file():
+            raise OSError(None, "it is no file")
+        found = np.load(path, allow_pickle=False)
+    except Exception as error:  # a broken header raises nearly anything, tokenize.TokenError too
+        why = getattr(error, "strerror", None) or why
+    if isinstance(found, np.ndarray):
+        return found
+    raise InputError(f"can't read {path}: {why}; save a mask with numpy.save()")
 
 
 def parse(text: str, language: str, *, finite: bool = True) -> Any:

@@ -9,6 +9,7 @@ import click
 
 from iosim.base.errors import InputError, closest
 from iosim.cli import options as opt
+from iosim.core.problem import MarkedTiles
 from iosim.core.units import parse_int, parse_range, parse_words
 from iosim.models.fusion import fused, partition
 from iosim.models.fusion.chain import chain
@@ -59,6 +60,8 @@ _MODEL = ("model", "phase", "batch", "N", "tokens", "part", "attention", "expert
 )
 @opt.online_softmax
 @opt.experts
+@opt.mask
+@opt.mask_tiles
 @click.option("--intermediate-tiles", is_flag=True, hidden=True)
 @click.option("--k", "k", metavar="RANGE", help="of a chain: how many operators, like 1:16")
 @click.option("--words", metavar="SIZE", help="of a chain: words of each tensor, like 4Mi")
@@ -72,6 +75,8 @@ def fuse(
     dtype: str | None,
     as_json: bool,
     graph: Written | None,
+    mask: str | None,
+    tiles: str | None,
     **given: Any,
 ) -> None:
     """Kernels that operators are put into, and the words that this saves at one boundary."""
@@ -81,6 +86,9 @@ def fuse(
     where = {"boundary": named, "M": held}
     sizes = given.pop("sizes")
     typed = {x: v for x, v in {**given, **sizes}.items() if v not in (None, False)}
+    blocks = opt.marked_tiles(mask, tiles)
+    if blocks is not None and "model" not in typed:
+        raise InputError("--mask is of a model: give --model; a graph's file has masks of its own")
     if what == "chain":
         _of_chain(typed | ({"graph": graph} if graph else {}), where, as_json)
     elif graph is not None and what is None:
@@ -88,7 +96,7 @@ def fuse(
     elif what is not None:
         raise InputError(f"unknown graph {what!r}: {closest(what, ['chain'])}, or give --model")
     else:
-        _of_model(typed, dtype or "fp16", where, as_json)
+        _of_model(typed, dtype or "fp16", where, as_json, blocks)
 
 
 def _memory(
@@ -129,7 +137,13 @@ def _of_chain(typed: dict[str, Any], where: dict[str, Any], as_json: bool) -> No
     opt.print_rows(found)
 
 
-def _of_model(typed: dict[str, Any], dtype: str, where: dict[str, Any], as_json: bool) -> None:
+def _of_model(
+    typed: dict[str, Any],
+    dtype: str,
+    where: dict[str, Any],
+    as_json: bool,
+    blocks: MarkedTiles | None,
+) -> None:
     _only(typed, _MODEL, "a model")
     for needed in ("model", "phase", "N"):
         if needed not in typed:
@@ -137,9 +151,11 @@ def _of_model(typed: dict[str, Any], dtype: str, where: dict[str, Any], as_json:
                 f"a model's graph needs --{needed}: give --model bert-large --phase training "
                 f"(or {' or '.join(PHASES[1:])}) --N 512, or --graph FILE, or chain"
             )
-    graph, routing = _layer(typed, dtype)
-    unfused = _layer(typed | {"attention": "unfused"}, dtype)[0] if "attention" in typed else None
-    title = f"{graph.name}, {typed['phase']}"
+    graph, routing = _layer(typed, dtype, blocks)
+    unfused = None
+    if "attention" in typed:
+        unfused, _ = _layer(typed | {"attention": "unfused"}, dtype, blocks)
+    title = f"{graph.name}, {typed['phase']}{opt.format_blocks(blocks)}"
     more: dict[str, Any] = {"experts": None}
     if routing is not None:
         title += f", {routing.says}"
@@ -183,6 +199,10 @@ def _of_graph(
         else fused(graph, how, M, online_softmax=online, within=within)
     )
     groups = rows(graph, found)
+    for k in found.groups:
+        if k.crossing.least is not None:
+            name = " + ".join(k.names)
+            opt.remark(opt.least_words(name, {where["boundary"]: k.crossing.least}))
     every = totals(
         graph, [found, *([mine] if mine else [])], online_softmax=online, unfused=unfused
     )
@@ -229,7 +249,9 @@ def _of_graph(
         opt.remark(r["note"] and f"fusion {r['fusion']}: {r['note']}")
 
 
-def _layer(typed: dict[str, Any], dtype: str) -> tuple[Graph, Routing | None]:
+def _layer(
+    typed: dict[str, Any], dtype: str, blocks: MarkedTiles | None
+) -> tuple[Graph, Routing | None]:
     part = typed.get("part", "layer")
     if part not in STAGES:
         raise InputError(f"unknown part {part!r}: {closest(part, STAGES)}")
@@ -244,6 +266,7 @@ def _layer(typed: dict[str, Any], dtype: str) -> tuple[Graph, Routing | None]:
         typed["phase"],
         dtype=dtype,
         attention=typed.get("attention", "unfused"),
+        blocks=blocks,
         **({"batch": 1} | numbers),
     )
     (found,) = (s.graph for s in whole.parts if s.graph.name == f"{whole.name} {part}")

@@ -17,7 +17,8 @@ from typing import Any, TypeVar, assert_never
 import click
 
 from iosim.base.cells import cell, printable
-from iosim.base.errors import InputError
+from iosim.base.errors import InputError, closest
+from iosim.base.reading import read_mask
 from iosim.cli.layout import layout
 from iosim.cli.terminal import note
 from iosim.core.algorithms import ALGORITHMS
@@ -26,6 +27,7 @@ from iosim.core.problem import (
     LARGEST_SIZE,
     MODELS,
     PROBLEMS,
+    MarkedTiles,
     Option,
     every_axis,
     every_option,
@@ -37,7 +39,9 @@ from iosim.core.units import (
     parse_option,
     parse_range,
     parse_real,
+    parse_tiles,
     parse_words,
+    tiles_like,
     typed_option,
 )
 from iosim.models.layers.models import attention_of, config
@@ -139,18 +143,39 @@ def masks(text: str | None) -> dict[str, Any]:
     name, _, path = text.partition("=")
     if not (name and path):
         raise InputError(f"--mask {text!r} names no file: give --mask blocks=FILE.npy")
-    import numpy as np
+    return {name: read_mask(path)}
 
-    found, why = None, "it is no array of NumPy"
-    try:
-        if Path(path).exists() and not Path(path).is_file():
-            raise OSError(None, "it is no file")
-        found = np.load(path, allow_pickle=False)
-    except Exception as error:  # a broken header raises nearly anything, tokenize.TokenError too
-        why = getattr(error, "strerror", None) or why
-    if isinstance(found, np.ndarray):
-        return {name: found}
-    raise InputError(f"can't read {path}: {why}; save a mask with numpy.save()")
+
+def marked_tiles(mask: str | None, tiles: str | None) -> MarkedTiles | None:
+    """The block mask of an attention operator as typed, with its tiles; None where none is."""
+    if mask is None:
+        if tiles is not None:
+            raise InputError("--tiles are those of a block mask: give --mask blocks=FILE.npy too")
+        return None
+    names = ("B_r", "B_c")
+    sizes = {} if tiles is None else parse_tiles(tiles, names)
+    if set(sizes) != {*names}:
+        raise InputError(
+            f"the tiles of a block mask are {' and '.join(names)}: {tiles_like(names)}"
+        )
+    ((name, marks),) = masks(mask).items()
+    if name != "blocks":
+        raise InputError(f"attention has no block mask {name!r}: {closest(name, ['blocks'])}")
+    return MarkedTiles.of(marks, **sizes)
+
+
+def format_blocks(blocks: MarkedTiles | None) -> str:
+    """Of a title: the block mask, where there is one."""
+    return "" if blocks is None else f", a block mask with {blocks}"
+
+
+def least_words(name: str, words: Mapping[str, int]) -> str:
+    """What to say of a kernel's lower bounds, by boundary."""
+    at = " and ".join(f"{n:,} words at {boundary}" for boundary, n in words.items())
+    return f"{name}: a schedule that makes each score once moves at least {at}"
+
+
+mask_tiles = click.option("--tiles", metavar="B_r=INT,B_c=INT", help="rows and keys of its tiles")
 
 
 def memory(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ import click
 
 from iosim.base.errors import InputError, closest
 from iosim.cli import options as opt
-from iosim.core.problem import word_bytes
+from iosim.core.problem import MarkedTiles, word_bytes
 from iosim.core.units import parse_int
 from iosim.models.fusion.partitions import family
 from iosim.models.hardware import Hardware
@@ -72,6 +72,8 @@ class _Answer:
 )
 @opt.online_softmax
 @opt.experts
+@opt.mask
+@opt.mask_tiles
 @click.option("--operators", is_flag=True, help="of a model: print a row for each operator, too")
 @click.option("--devices", metavar="INT", help="that train on data of their own")
 @click.option(
@@ -98,6 +100,8 @@ def roofline(
     out: Path | None,
     operators: bool,
     as_json: bool,
+    mask: str | None,
+    tiles: str | None,
     **asked: str | None,
 ) -> None:
     """The least time of operators on a machine, and what sets it, by both boundaries.
@@ -122,12 +126,16 @@ def roofline(
     if out is not None:
         writing.out_dir(out, keep=False, files=figure.FILES)
     typed = {name: value for name, value in asked.items() if value}
+    blocks = opt.marked_tiles(mask, tiles)
+    if blocks is not None and (graph is not None or operator not in (None, *ATTENTIONS)):
+        of = operator or "a graph, whose operators have their own: settings = { blocks = … }"
+        raise InputError(f"--mask is not of {of}; leave it out")
     if operator is not None:
-        answer = _of_operator(operator, {**sizes, **typed}, roof, dtype)
+        answer = _of_operator(operator, {**sizes, **typed}, roof, dtype, blocks)
     elif graph is not None:
         answer = _of_graph(graph, {**sizes, **typed}, roof)
     else:
-        answer = _of_model(str(model), {**sizes, **typed}, roof, dtype)
+        answer = _of_model(str(model), {**sizes, **typed}, roof, dtype, blocks)
     made: list[Path] = []
     if out is not None:
         rows = answer.found.rows()
@@ -139,7 +147,7 @@ def roofline(
         _print(answer, operators=operators or model is None)
         if made:
             click.echo(f"wrote {', '.join(map(str, made))}")
-    for note in answer.notes:
+    for note in (*answer.notes, *_bounds(answer.found)):
         opt.remark(note)
 
 
@@ -150,7 +158,16 @@ def _only(given: Mapping[str, str], known: Collection[str], of: str) -> None:
             raise InputError(f"{opt.spelt(name)[0]} is not of {of}: leave it out")
 
 
-def _of_operator(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _Answer:
+def _bounds(found: Roofline) -> Iterator[str]:
+    """What is known of kernels under a block mask that no schedule moves fewer words than."""
+    for x in found.kernels:
+        if x.work.least:
+            yield opt.least_words(x.work.name, x.work.least)
+
+
+def _of_operator(
+    name: str, given: Mapping[str, str], roof: Roof, dtype: str, blocks: MarkedTiles | None
+) -> _Answer:
     from iosim.models.roofline import single
     from iosim.models.roofline.work import works
 
@@ -161,7 +178,8 @@ def _of_operator(name: str, given: Mapping[str, str], roof: Roof, dtype: str) ->
     schedule = told.pop("schedule", None)
     if name in ATTENTIONS:
         problem = opt.problem_from(name, told)
-        graph, title = single.attention(problem, dtype), opt.format_problem(problem)
+        graph, title = single.attention(problem, dtype, blocks), opt.format_problem(problem)
+        title += opt.format_blocks(blocks)
     else:
         if name not in SINGLE:
             raise InputError(f"unknown operator {name!r}: {closest(name, (*SINGLE, *ATTENTIONS))}")
@@ -238,7 +256,9 @@ _OF_MODEL = (
 )
 
 
-def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _Answer:
+def _of_model(
+    name: str, given: Mapping[str, str], roof: Roof, dtype: str, blocks: MarkedTiles | None
+) -> _Answer:
     from iosim.models.layers.workload import Workload, workload
     from iosim.models.roofline.capacity import resident_bytes
     from iosim.models.roofline.ridge import reached
@@ -263,7 +283,7 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
     fusion = given.get("fusion", "none")
 
     def at(batch: int) -> Workload:
-        return workload(name, phase, batch=batch, **options)
+        return workload(name, phase, batch=batch, blocks=blocks, **options)
 
     online, notes = _searched(fusion, given)
     works: Callable[..., Any] = partial(
@@ -300,7 +320,7 @@ def _of_model(name: str, given: Mapping[str, str], roof: Roof, dtype: str) -> _A
         + (f", {numbers['tokens']:,} tokens a step" if numbers["tokens"] > 1 else "")
         + (f", {numbers['devices']:,} devices" if numbers["devices"] > 1 else "")
     )
-    title += _fused(fusion)
+    title += opt.format_blocks(blocks) + _fused(fusion)
     notes = (*notes, does_not_fit(holds, roof.machine), *_unknown(roof))
     if ahead is not None and ahead > batch:
         notes = (*notes, does_not_fit(resident_bytes(at(ahead)), roof.machine, ahead))

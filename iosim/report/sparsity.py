@@ -9,18 +9,14 @@ that share K and V need their rows once; and scores that a causal mask hides are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from iosim.base.errors import CapacityError
 from iosim.bounds.unified import pattern_bound
 from iosim.core.algorithms.block_sparse import ALGORITHM
 from iosim.core.counting.numbers import count, peak
-from iosim.core.problem import BlockSparse
-from iosim.core.problem.visible_pairs import Visible
+from iosim.core.problem import BlockSparse, MarkedTiles
 from iosim.core.program.walk import bind
 
 
@@ -97,6 +93,7 @@ def sparsity(problem: BlockSparse, M: int, tiles: dict[str, int], mask: Any) -> 
 
     Raises InputError for a mask of another shape, and CapacityError where a block doesn't fit.
 
+    >>> import numpy as np
     >>> mask = np.eye(8, dtype=bool)
     >>> found = sparsity(BlockSparse(64, 64, 4), 200, {"B_r": 8, "B_c": 8}, mask)
     >>> found.share, found.words, found.bound
@@ -106,7 +103,7 @@ def sparsity(problem: BlockSparse, M: int, tiles: dict[str, int], mask: Any) -> 
     instance = bind(program, problem.sizes, tiles, {"blocks": mask})
     if (need := peak(instance)) > M:
         raise CapacityError(f"a marked block needs {need} words, M is {M}: choose smaller tiles")
-    one = _count_visible(problem, instance.env, dict(instance.masks)["blocks"].array)
+    one = problem.visible(MarkedTiles(dict(instance.masks)["blocks"], **tiles))
     pairs, heads = one.pairs, problem.heads
     # Rows that see nothing have no pair, and are written all the same.
     low = float(heads * (problem.N - one.rows) * problem.values)
@@ -121,30 +118,3 @@ def sparsity(problem: BlockSparse, M: int, tiles: dict[str, int], mask: Any) -> 
         )
     words = count(instance).total_words
     return Sparsity(problem, M, dict(tiles), heads * pairs, words, low)
-
-
-def _count_visible(problem: BlockSparse, env: Mapping[str, int], marked: Any) -> Visible:
-    """Of one head: pairs of a row and a key that it sees, and the rows and keys of these pairs."""
-    i, j = (np.arange(0, n, env[x]) for n, x in ((problem.N, "B_r"), (problem.N_k, "B_c")))
-    rows = np.minimum(env["B_r"], problem.N - i)
-    columns = np.minimum(env["B_c"], problem.N_k - j)
-    if not problem.causal:
-        some, every = marked.any(axis=1), marked.any(axis=0)
-        of_marks = int(rows @ marked @ columns)
-        return Visible(of_marks, int(rows[some].sum()), int(columns[every].sum()))
-    # Of a tile, how many keys its first row sees, if there were keys without end either way.
-    first = i[:, None] + problem.N_k - problem.N + 1 - j
-    last = first + rows[:, None] - 1
-    upto = _triangle(last) - _triangle(first - 1)
-    beyond = _triangle(last - columns) - _triangle(first - 1 - columns)
-    pairs = np.where(marked, upto - beyond, 0)
-    # Later rows see more keys, and more rows see earlier keys.
-    used = np.where(marked, np.clip(last, 0, rows[:, None]), 0).max(axis=1)
-    keys = np.where(marked, np.clip(last, 0, columns), 0).max(axis=0)
-    return Visible(int(pairs.sum()), int(used.sum()), int(keys.sum()))
-
-
-def _triangle(n: Any) -> Any:
-    """1 + 2 + … + n, and 0 below 1."""
-    n = np.maximum(n, 0)
-    return n * (n + 1) // 2

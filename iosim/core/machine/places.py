@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from iosim.base.errors import ResidencyError
 from iosim.core.counts import Key
+from iosim.core.problem import BlockMask
 from iosim.core.program import space
-from iosim.core.program.block_masks import BlockMask
 from iosim.core.program.index import (
     Affine,
     At,

@@ -37,7 +37,7 @@ from iosim.core.problem.base import (
     size_names,
     whole_number,
 )
-from iosim.core.problem.blocks import BlockSparse
+from iosim.core.problem.blocks import BlockMask, BlockSparse, MarkedTiles
 from iosim.core.problem.copy import Copy
 from iosim.core.problem.family import Family
 from iosim.core.problem.form import (
@@ -73,11 +73,13 @@ __all__ = [
     "Attentions",
     "Axis",
     "BaseProblem",
+    "BlockMask",
     "BlockSparse",
     "Copy",
     "Derived",
     "Family",
     "Form",
+    "MarkedTiles",
     "Mask",
     "MatMul",
     "Option",

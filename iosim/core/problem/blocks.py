@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -21,8 +22,98 @@ from iosim.core.problem.form import (
 )
 from iosim.core.problem.heads import SharedHeads
 from iosim.core.problem.scores import form_of
+from iosim.core.problem.visible_pairs import Visible
 
 CAUSAL = Mask(left=False, right="causal", sinks=False, shift=True)
+
+
+@dataclass(frozen=True)
+class BlockMask:
+    """A block mask as an instance holds it: bits, row by row.
+
+    >>> mask = BlockMask.of(np.eye(3, dtype=bool))
+    >>> mask.shape, mask.marked(1, 1), mask.marked(1, 2), mask.row_sums.tolist()
+    ((3, 3), True, False, [1, 1, 1])
+    """
+
+    shape: tuple[int, int]
+    bits: bytes
+
+    @classmethod
+    def of(cls, array: NDArray[np.bool_]) -> BlockMask:
+        """The mask of a boolean matrix."""
+        return cls((array.shape[0], array.shape[1]), np.packbits(array).tobytes())
+
+    @functools.cached_property
+    def array(self) -> NDArray[np.bool_]:
+        """The matrix, read-only."""
+        flat = np.unpackbits(
+            np.frombuffer(self.bits, np.uint8), count=self.shape[0] * self.shape[1]
+        )
+        found = flat.astype(bool).reshape(self.shape)
+        found.flags.writeable = False
+        return found
+
+    @property
+    def row_sums(self) -> NDArray[np.int64]:
+        """How many pairs of each row are marked."""
+        found: NDArray[np.int64] = self.array.sum(axis=1, dtype=np.int64)
+        return found
+
+    def marked(self, row: int, column: int) -> bool:
+        """Whether a pair is marked."""
+        return bool(self.array[row, column])
+
+    @functools.cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """Marked pairs: all, those in the last row, in the last column, and in both."""
+        a = self.array
+        return int(a.sum()), int(a[-1].sum()), int(a[:, -1].sum()), int(a[-1, -1])
+
+    def first_pair(self, last_row: bool, last_column: bool) -> tuple[int, int]:
+        """The first marked pair in the last row or above it, and in the last column or before."""
+        rows = slice(-1, None) if last_row else slice(0, -1)
+        columns = slice(-1, None) if last_column else slice(0, -1)
+        row, column = np.argwhere(self.array[rows, columns])[0].tolist()
+        return (
+            row + (self.shape[0] - 1) * last_row,
+            column + (self.shape[1] - 1) * last_column,
+        )
+
+
+@dataclass(frozen=True)
+class MarkedTiles:
+    """A block mask with the tiles of scores that it marks: B_r rows by B_c keys.
+
+    >>> marks = MarkedTiles.of(np.eye(2, dtype=bool), B_r=64, B_c=32)
+    >>> marks.tiles, str(marks)
+    ({'B_r': 64, 'B_c': 32}, '2 of 2 × 2 tiles of 64 × 32')
+    """
+
+    mask: BlockMask
+    B_r: int
+    B_c: int
+
+    @classmethod
+    def of(cls, marks: Any, B_r: int, B_c: int) -> MarkedTiles:
+        """Raises InputError for what is no boolean matrix, and tiles that are no sizes."""
+        array = as_array("the block mask", marks)
+        if array.dtype != np.bool_ or array.ndim != 2:
+            shape = " × ".join(map(str, array.shape)) or "a single word"
+            raise InputError(
+                f"the block mask is {shape} of dtype {array.dtype}: give a matrix of booleans, one "
+                "for each tile"
+            )
+        return cls(BlockMask.of(array), check_size("B_r", B_r), check_size("B_c", B_c))
+
+    @property
+    def tiles(self) -> dict[str, int]:
+        """As schedules name them."""
+        return {"B_r": self.B_r, "B_c": self.B_c}
+
+    def __str__(self) -> str:
+        every = " × ".join(map("{:,}".format, self.mask.shape))
+        return f"{self.mask.numbers[0]:,} of {every} tiles of {self.B_r:,} × {self.B_c:,}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,6 +236,21 @@ class BlockSparse(SharedHeads, BaseProblem):
                [1, 1, 0, 0],
                [0, 0, 1, 1]])
         """
+        marks = self.check_mask(mask, B_r, B_c)
+        rows, columns = min(B_r, self.N), min(B_c, self.N_k)
+        wide = np.repeat(np.repeat(marks, rows, axis=0), columns, axis=1)
+        found = wide[: self.N, : self.N_k]
+        if self.causal:
+            own = np.arange(self.N)[:, None] + self.N_k - self.N
+            found = found & (np.arange(self.N_k) <= own)
+        return found
+
+    def check_mask(self, mask: Any, B_r: int, B_c: int) -> NDArray[np.bool_]:
+        """A block mask of tiles of B_r rows and B_c keys, as an array.
+
+        Raises InputError for tiles that are no sizes, and a mask that is not booleans, one for
+        each tile.
+        """
         rows, columns = check_size("B_r", B_r), check_size("B_c", B_c)
         marks = as_array("the mask", mask)
         shape = (-(-self.N // rows), -(-self.N_k // columns))
@@ -153,9 +259,38 @@ class BlockSparse(SharedHeads, BaseProblem):
                 f"the mask is an array of {marks.dtype} of shape {marks.shape}, and tiles of {B_r} "
                 f"rows and {B_c} keys need booleans of shape {shape}: give one for each tile"
             )
-        wide = np.repeat(np.repeat(marks, rows, axis=0), columns, axis=1)
-        found = wide[: self.N, : self.N_k]
-        if self.causal:
-            own = np.arange(self.N)[:, None] + self.N_k - self.N
-            found = found & (np.arange(self.N_k) <= own)
-        return found
+        return marks
+
+    def visible(self, marks: MarkedTiles) -> Visible:
+        """Of one head: pairs of a row and a key that it sees, and the rows and keys of these pairs.
+
+        Raises InputError for a mask of another shape than the tiles make.
+
+        >>> BlockSparse(3, 4, 1).visible(MarkedTiles.of([[True, False], [False, True]], 2, 2))
+        Visible(pairs=6, rows=3, columns=4)
+        """
+        B_r, B_c = marks.B_r, marks.B_c
+        marked = self.check_mask(marks.mask.array, B_r, B_c)
+        whole = np.int64 if (self.N + self.N_k) ** 2 < 2**62 else object
+        i, j = (np.arange(0, n, B).astype(whole) for n, B in ((self.N, B_r), (self.N_k, B_c)))
+        rows, columns = np.minimum(B_r, self.N - i), np.minimum(B_c, self.N_k - j)
+        if not self.causal:
+            some, every = marked.any(axis=1), marked.any(axis=0)
+            of_marks = int(rows @ marked @ columns)
+            return Visible(of_marks, int(rows[some].sum()), int(columns[every].sum()))
+        # Of a tile, how many keys its first row sees, if there were keys without end either way.
+        first = i[:, None] + self.N_k - self.N + 1 - j
+        last = first + rows[:, None] - 1
+        upto = _triangle(last) - _triangle(first - 1)
+        beyond = _triangle(last - columns) - _triangle(first - 1 - columns)
+        pairs = np.where(marked, upto - beyond, 0)
+        # Later rows see more keys, and more rows see earlier keys.
+        used = np.where(marked, np.clip(last, 0, rows[:, None]), 0).max(axis=1)
+        keys = np.where(marked, np.clip(last, 0, columns), 0).max(axis=0)
+        return Visible(int(pairs.sum()), int(used.sum()), int(keys.sum()))
+
+
+def _triangle(n: Any) -> Any:
+    """1 + 2 + … + n, and 0 below 1."""
+    n = np.maximum(n, 0)
+    return n * (n + 1) // 2

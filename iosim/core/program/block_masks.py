@@ -13,69 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iosim.base.errors import InputError, ProgramError, closest
-from iosim.core.problem import as_array
+from iosim.core.problem import BlockMask, as_array
 from iosim.core.program.index import Affine, Span, Tile, unstacked
 from iosim.core.program.ir import Alloc, Load, Loop, Node, Program, Store
 
 # Marked pairs: all, those in the last row, in the last column, and in both.
 NUMBERS = ("marked", "last_row", "last_column", "corner")
-
-
-@dataclass(frozen=True)
-class BlockMask:
-    """A block mask as an instance holds it: bits, row by row.
-
-    >>> mask = BlockMask.of(np.eye(3, dtype=bool))
-    >>> mask.shape, mask.marked(1, 1), mask.marked(1, 2), mask.row_sums.tolist()
-    ((3, 3), True, False, [1, 1, 1])
-    """
-
-    shape: tuple[int, int]
-    bits: bytes
-
-    @classmethod
-    def of(cls, array: NDArray[np.bool_]) -> BlockMask:
-        """The mask of a boolean matrix."""
-        return cls((array.shape[0], array.shape[1]), np.packbits(array).tobytes())
-
-    @functools.cached_property
-    def array(self) -> NDArray[np.bool_]:
-        """The matrix, read-only."""
-        flat = np.unpackbits(
-            np.frombuffer(self.bits, np.uint8), count=self.shape[0] * self.shape[1]
-        )
-        found = flat.astype(bool).reshape(self.shape)
-        found.flags.writeable = False
-        return found
-
-    @property
-    def row_sums(self) -> NDArray[np.int64]:
-        """How many pairs of each row are marked."""
-        found: NDArray[np.int64] = self.array.sum(axis=1, dtype=np.int64)
-        return found
-
-    def marked(self, row: int, column: int) -> bool:
-        """Whether a pair is marked."""
-        return bool(self.array[row, column])
-
-    @functools.cached_property
-    def numbers(self) -> tuple[int, ...]:
-        """`NUMBERS` of this mask."""
-        a = self.array
-        return int(a.sum()), int(a[-1].sum()), int(a[:, -1].sum()), int(a[-1, -1])
-
-    def first_pair(self, last_row: bool, last_column: bool) -> tuple[int, int]:
-        """The first marked pair in the last row or above it, and in the last column or before."""
-        rows = slice(-1, None) if last_row else slice(0, -1)
-        columns = slice(-1, None) if last_column else slice(0, -1)
-        row, column = np.argwhere(self.array[rows, columns])[0].tolist()
-        return (
-            row + (self.shape[0] - 1) * last_row,
-            column + (self.shape[1] - 1) * last_column,
-        )
 
 
 @dataclass(frozen=True, slots=True)

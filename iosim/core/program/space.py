@@ -11,7 +11,8 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from iosim.core.program.block_masks import BlockMask, masks, numbers
+from iosim.core.problem import BlockMask
+from iosim.core.program.block_masks import masks, numbers
 from iosim.core.program.index import Edge, Index, Span, Tile, dims, unstacked
 from iosim.core.program.ir import Alloc, Load, Loop, Op, Program, Store
 

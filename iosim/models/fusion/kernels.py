@@ -137,7 +137,9 @@ def alone(part: Members, M: int) -> Crossing:
     """The words of one operator."""
     found = moved(part.operators[0], M)
     unread = part.written_tensors - part.stored
-    return replace(found, stores={x: n for x, n in found.stores.items() if x not in unread})
+    stores = {x: n for x, n in found.stores.items() if x not in unread}
+    least = found.least if stores == found.stores else None
+    return replace(found, stores=stores, least=least)
 
 
 def _sum_crossings(found: list[Crossing]) -> Crossing:

@@ -1,9 +1,9 @@
 """Kernels with an online softmax: scores, softmax and their product with V are attention.
 
 A contraction before another would have to keep a tile of its output in fast memory until the second
-has used it.  There is one such kernel: QKᵀ, then factors and a causal mask, softmax along the
-columns, dropout, then the product with V.  It is one operator, attention, and its words are those
-of the attention schedule that moves the fewest.
+has used it.  There is one such kernel: QKᵀ, then factors, a causal mask and a block mask, softmax
+along the columns, dropout, then the product with V.  It is one operator, attention, and its words
+are those of the attention schedule that moves the fewest; under a block mask, of `block_sparse`.
 
 Nothing between them may be read elsewhere, with one exception: the backward pass of the same
 operators.  It may read the weights, which then stay outside of any such kernel; or one kernel
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from iosim.base.errors import CapacityError, InputError
 from iosim.models.fusion.members import Axes, Illegal, Members
@@ -25,7 +26,7 @@ from iosim.models.operators import Operand, Operator, operator
 from iosim.models.operators.contraction import CONTRACTION
 
 # Kinds of operators between scores and weights.
-_BETWEEN = ("scale", "causal", "softmax", "dropout")
+_BETWEEN = ("scale", "causal", "block_mask", "softmax", "dropout")
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ def _recomputation(graph: Graph, chain: tuple[Operator, ...]) -> Recomputation:
     one = as_operator(forward, whole, back.gradients)
     Q, K, V = one.reads
     (O,) = one.writes
+    if one.setting("blocks") is not None:
+        raise Illegal("no schedule gives the gradients of attention under a block mask")
     name = f"{chain[0].name} … {chain[-1].name}"
     rows = tuple(a for a in O.axes if a[0] in Q.names)
     L = Operand(f"{name}{_SUMS}", rows, "activation", "fp32")
@@ -188,8 +191,9 @@ def as_operator(
     if len(part.contractions) != 2:
         raise Illegal("attention has two contractions")
     scores, output = part.contractions
-    settings: dict[str, float] = {"factor": 1.0}
-    causal, softmax = None, None
+    settings: dict[str, Any] = {"factor": 1.0}
+    hides: list[Operator] = []
+    softmax = None
     (s,) = scores.writes
     (o,) = output.writes
     for op in (x for x in part.operators if x not in part.contractions):
@@ -198,8 +202,11 @@ def as_operator(
             raise Illegal(f"{op.name} is not what comes between scores and weights")
         if what == "scale":
             settings["factor"] *= op.setting("factor")
-        elif what == "causal":
-            causal = op
+        elif what == "causal" or what == "block_mask":
+            if "blocks" in settings and what == "block_mask":
+                raise Illegal(f"{op.name} is a second block mask")
+            hides.append(op)
+            settings |= {"causal": True} if what == "causal" else {"blocks": op.setting("blocks")}
         elif what == "softmax":
             softmax = op
         elif "p" in settings:
@@ -212,16 +219,17 @@ def as_operator(
     if more := whole.stored - stored - {o.name}:
         raise Illegal(f"{', '.join(sorted(more))} is read elsewhere, or kept")
     (V,) = (t for t in output.reads if t.name != s.name)
-    return _attention(whole, (scores, softmax, causal, output), V, settings)
+    return _attention(whole, (scores, softmax, output), hides, V, settings)
 
 
 def _attention(
     part: Members,
-    operators: tuple[Operator, Operator, Operator | None, Operator],
+    operators: tuple[Operator, Operator, Operator],
+    hides: Sequence[Operator],
     V: Operand,
-    settings: dict[str, float],
+    settings: dict[str, Any],
 ) -> Operator:
-    scores, softmax, causal, output = operators
+    scores, softmax, output = operators
     columns = part.axes_of(softmax, softmax.over)
     first, second = scores.reads
     Q, K = (first, second) if not columns <= part.has[first.name] else (second, first)
@@ -229,10 +237,10 @@ def _attention(
     if len(columns) != 1 or summed != columns or not columns <= part.has[K.name]:
         raise Illegal("the softmax runs along other axes than those that the weights meet V by")
     rows: Axes = part.has[Q.name] - part.has[K.name]
-    if causal is not None:
-        down, across = (part.axes_of(causal, [a]) for a in causal.over)
+    for hide in hides:
+        down, across = (part.axes_of(hide, [a]) for a in hide.over)
         if across != columns or not down <= rows:
-            raise Illegal(f"{causal.name} hides along other axes than the softmax")
+            raise Illegal(f"{hide.name} hides along other axes than the softmax")
         rows = down
     if not rows:
         raise Illegal("each row has keys of its own")
@@ -250,6 +258,5 @@ def _attention(
         reads,
         [rename_axes(output.writes[0], output)],
         over=f"a{row} a{column}",
-        causal=causal is not None,
-        **settings,
+        **({"causal": False} | settings),
     )

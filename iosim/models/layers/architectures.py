@@ -40,23 +40,13 @@ ARCHITECTURES: dict[str, Architecture] = {
 }
 
 
-def check_request(
-    model: str | Config,
-    phase: str,
-    batch: int,
-    N: int,
-    *,
-    tokens: int = 1,
-    attention: str = "unfused",
-    dtype: str = "fp16",
-    experts: str | int = "least",
-) -> Ask:
-    """What is asked for, checked.
+def check_request(model: str | Config, phase: str, batch: int, N: int, **options: Any) -> Ask:
+    """What is asked for, checked; options as of `Ask`.
 
     Raises InputError as `config` and `Ask` do, and for decoding with a model that doesn't.
     """
     found = model if isinstance(model, Config) else config(model)
-    ask = Ask(found, phase, batch, N, tokens, attention, dtype, experts)
+    ask = Ask(found, phase, batch, N, **options)
     if ask.cached and not ARCHITECTURES[found.family].decodes:
         raise InputError(
             f"{found.name} encodes whole sequences: it has no decoding; ask for training or prefill"
@@ -77,7 +67,7 @@ def layer(model: str | Config, phase: str, *, batch: int, N: int, **options: Any
         options: ``tokens``, new ones of each sequence, in decoding; ``attention``, ``unfused`` or
             ``fused``: one operator whose scores are no tensors; ``dtype`` of a word; ``experts``
             that a mixture reads: ``least`` that routing allows, ``expected`` of uniform routing, or
-            a number.
+            a number; ``blocks``, a block mask with its tiles (`iosim.problem.MarkedTiles`).
 
     Raises InputError for an unknown model, phase or way of attention, and sizes that don't fit.
 

@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any
 
 from iosim.base.errors import InputError, closest
-from iosim.core.problem import word_bytes
+from iosim.core.problem import MarkedTiles, word_bytes
 from iosim.models.layers.backward import backward
 from iosim.models.layers.graph import Graph
 from iosim.models.layers.models import Config, positive
@@ -82,8 +82,8 @@ class Ask:
         tokens: new tokens of each sequence in a step of decoding; more than one are speculative.
         attention: ``fused``: one operator, whose scores are no tensors; or ``unfused``.
         dtype: of a word, where a tensor has none of its own.
-        experts: how many a layer of a mixture reads: the choice of
-            `iosim.models.layers.routing.Routing`.
+        experts: how many a layer of a mixture reads: the choice of `iosim.layers.routing.Routing`.
+        blocks: a block mask on the scores, beside any causal mask of the model; None for none.
 
     Raises InputError for an unknown phase, way of attention or dtype, sizes that are no positive
     integers, and more new tokens than context.
@@ -97,6 +97,7 @@ class Ask:
     attention: str = "unfused"
     dtype: str = "fp16"
     experts: str | int = "least"
+    blocks: MarkedTiles | None = None
 
     def __post_init__(self) -> None:
         for what, known in (("phase", PHASES), ("attention", ATTENTION)):
@@ -260,12 +261,16 @@ def attend(
             factor=factor,
             causal=causal,
             p=ask.dropout,
+            **({} if ask.blocks is None else {"blocks": ask.blocks}),
         )
     scores = f"[b {q} j k]"
     op("scores", "contraction", f"{Q}, {K} -> QK{scores}")
     s = op("scale", "scale", f"QK{scores} -> S{scores}", factor=factor)
     if causal and op.sizes["j"] > 1:
         s = op("mask", "causal", f"S{scores} -> S seen{scores}", over="j k")
+    if ask.blocks is not None:
+        text = f"{s}{scores} -> S marked{scores}"
+        s = op("block mask", "block_mask", text, over="j k", blocks=ask.blocks)
     op("softmax", "softmax", f"{s}{scores} -> P{scores}", over="k")
     p = drop(op, "attention dropout", "P", scores[1:-1], ask, seed=1)
     return op("weighted sum", "contraction", f"{p}{scores}, {V} -> {C}")

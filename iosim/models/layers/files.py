@@ -13,8 +13,8 @@ from typing import Any
 
 from iosim.base.errors import InputError, closest
 from iosim.base.progress import track
-from iosim.base.reading import parse, read_text
-from iosim.core.problem import word_bytes
+from iosim.base.reading import parse, read_mask, read_text
+from iosim.core.problem import MarkedTiles, word_bytes
 from iosim.models.layers.graph import Graph
 from iosim.models.layers.writing import VERSION, Groups, to_json
 from iosim.models.operators import Operand, Operator, operand, operator
@@ -86,18 +86,22 @@ def load(path: str | Path) -> Written:
     except InputError as error:
         raise InputError(f"cannot read {str(path)!r}: {error}") from None
     try:
-        return parsed(text, where.stem, {".json": "JSON", ".toml": "TOML"}.get(where.suffix))
+        language = {".json": "JSON", ".toml": "TOML"}.get(where.suffix)
+        return parsed(text, where.stem, language, where.parent)
     except InputError as error:
         raise InputError(f"{where.name}: {error}") from None
 
 
-def parsed(text: str, name: str = "graph", language: str | None = None) -> Written:
+def parsed(
+    text: str, name: str = "graph", language: str | None = None, folder: Path = Path()
+) -> Written:
     """The graph of a text.
 
     Args:
         text: TOML, or JSON.
         name: of the graph, where the text has none.
         language: ``TOML`` or ``JSON``; by default JSON for what begins with a brace.
+        folder: where the files are that it names.
 
     Raises InputError where the text is no graph.
 
@@ -111,7 +115,7 @@ def parsed(text: str, name: str = "graph", language: str | None = None) -> Writt
         told = parse(text, language)
     except InputError as error:
         raise InputError(f"this is no {language}: {error}") from None
-    return _graph(_Checked("the file", told, _TOP), name)
+    return _graph(_Checked("the file", told, _TOP), name, folder)
 
 
 # What a table may hold, by key: the type of its value, and what that is called.
@@ -137,13 +141,14 @@ _OPERATOR = {
     "over": _TEXT,
     "settings": _TABLE,
 }
+_BLOCKS = {"mask": ((str, list), "a file, or a list of rows"), "B_r": _WHOLE, "B_c": _WHOLE}
 _READ = {"tensor": _TEXT, "axes": _TEXT}
 
 
 class _Checked:
     """A table of a file whose keys are known and whose values are of the right types."""
 
-    def __init__(self, what: str, told: Any, known: Mapping[str, tuple[type, str]]) -> None:
+    def __init__(self, what: str, told: Any, known: Mapping[str, tuple[Any, str]]) -> None:
         self.what = what
         if not isinstance(told, dict):
             raise InputError(f"{what} must be a table, got {_format_value(told)}")
@@ -163,7 +168,7 @@ class _Checked:
         return self.told.get(key, default)
 
 
-def _graph(told: _Checked, name: str) -> Written:
+def _graph(told: _Checked, name: str, folder: Path) -> Written:
     version = told("iosim_graph")
     if version != VERSION:
         raise InputError(
@@ -180,7 +185,7 @@ def _graph(told: _Checked, name: str) -> Written:
     made: dict[tuple[str, tuple[tuple[str, int], ...]], Operand] = {}
     operators: list[Operator] = []
     for k, one in enumerate(track(told("operators"), "operators of the file"), start=1):
-        operators.append(_operator(k, one, tensors, sizes, made))
+        operators.append(_operator(k, one, tensors, sizes, made, folder))
     if not operators:
         raise InputError("the graph is empty: give it operators, as [[operators]]")
     used = {t.name for op in operators for t in op.tensors}
@@ -225,6 +230,7 @@ def _operator(
     tensors: Mapping[str, Operand],
     sizes: Mapping[str, int],
     made: dict[tuple[str, tuple[tuple[str, int], ...]], Operand],
+    folder: Path,
 ) -> Operator:
     one = _Checked(f"operator {k}", told, _OPERATOR)
     name = _name(f"the name of operator {k}", one("name"))
@@ -241,7 +247,12 @@ def _operator(
             found.append(made.setdefault((t.name, t.axes), t))
         return found
 
-    settings = {key: _setting(value) for key, value in one("settings", {}).items()}
+    settings = {
+        key: _blocks(f"blocks of operator {name}", value, folder)
+        if key == "blocks" and value != "none"
+        else _setting(value)
+        for key, value in one("settings", {}).items()
+    }
     for key in settings:
         _name(f"a setting of operator {name}", key)
     reads, writes = named(one("reads")), named(one("writes"))
@@ -325,6 +336,24 @@ def _format_value(value: Any) -> str:
         return {dict: "a table", list: "a list"}[type(value)]
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]} and so on"
+
+
+def _blocks(what: str, told: Any, folder: Path) -> MarkedTiles:
+    """A block mask with its tiles: a file of NumPy's beside the graph's, or rows of 0 and 1."""
+    one = _Checked(what, told, _BLOCKS)
+    rows = one("mask")
+    try:
+        marks = read_mask(folder / rows) if isinstance(rows, str) else _marks(rows)
+        return MarkedTiles.of(marks, one("B_r"), one("B_c"))
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from None
+
+
+def _marks(rows: Sequence[Any]) -> list[list[bool]]:
+    texts = [x for x in rows if isinstance(x, str) and x and not x.strip("01")]
+    if not rows or len(texts) < len(rows) or len({*map(len, texts)}) > 1:
+        raise InputError('rows of a mask are texts of 0 and 1, equally long, like "0110"')
+    return [[x == "1" for x in text] for text in texts]
 
 
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}

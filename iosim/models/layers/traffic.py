@@ -29,10 +29,13 @@ from functools import lru_cache
 from iosim.base.errors import CapacityError, InputError
 from iosim.core.algorithms import algorithm
 from iosim.core.counting.numbers import count
-from iosim.core.problem import Attentions, MatMul, check_size
+from iosim.core.problem import BlockSparse, MarkedTiles, check_size
 from iosim.core.program.walk import bind
 from iosim.core.tiling import optimal_tiles
+from iosim.core.tiling.rules import choose_tiles
 from iosim.models.operators import Operator
+from iosim.models.operators.base import Solved
+from iosim.report.sparsity import sparsity
 
 # Of products, attention and its gradients as one operator, whose scores and their gradients are no
 # tensors.  Where nobody chooses: the one that moves the fewest words.
@@ -40,6 +43,7 @@ SCHEDULES = {
     "matmul": ("matmul",),
     "attention": ("flash2", "grouped_rows"),
     "attention-backward": ("two_kernels", "flash2_backward", "flash1_backward"),
+    "block-sparse": ("block_sparse",),
 }
 
 
@@ -51,12 +55,15 @@ class Crossing:
         loads, stores: by tensor; scratch of a schedule is called by its operator, too.
         how: the schedule and its tiles, or ``stream``.
         wide: scratch of statistics, whose words have 4 bytes at least.
+        least: words that any schedule moves at least that makes each score once; of attention
+            under a block mask, None of all else.
     """
 
     loads: Mapping[str, int]
     stores: Mapping[str, int]
     how: str
     wide: frozenset[str] = frozenset()
+    least: int | None = None
 
     @property
     def words(self) -> int:
@@ -80,9 +87,11 @@ def moved(op: Operator, M: int, schedule: str | None = None) -> Crossing:
         if schedule is not None:
             raise InputError(f"{op.name} is a stream: it has no schedule to choose")
         return _stream(op, M)
+    blocks = dict(op.settings).get("blocks")
     try:
         found = [
-            (times, problem, _best(schedule, problem, M)) for times, problem in op.kind.problem(op)
+            (times, problem, _best(schedule, problem, M, blocks))
+            for times, problem in op.kind.problem(op)
         ]
     except InputError as error:
         raise InputError(f"{op.name}: {error}") from None
@@ -102,9 +111,7 @@ def _stream(op: Operator, M: int) -> Crossing:
     return Crossing(loads, stores, "stream, rows read twice" if twice else "stream")
 
 
-def _sum(
-    op: Operator, solved: Sequence[tuple[int | Fraction, Attentions | MatMul, _ByTensor]]
-) -> Crossing:
+def _sum(op: Operator, solved: Sequence[tuple[int | Fraction, Solved, _ByTensor]]) -> Crossing:
     """Words of problems under the names of an operator's tensors; others cross once.
 
     Words of an output that no problem writes are 0: they are stored once.  Expected words are
@@ -133,7 +140,7 @@ def _sum(
     wide = frozenset(f"{op.name}: {x}" for _, _, by in solved for x in by.wide)
     how = "; ".join(dict.fromkeys(by.how for _, _, by in solved))
     loads = under("loads", {t.name: t.words for t in reads[len(form.inputs) :]})
-    return Crossing(loads, under("stores", unwritten), how, wide)
+    return Crossing(loads, under("stores", unwritten), how, wide, solved[0][2].least)
 
 
 @dataclass(frozen=True)
@@ -142,21 +149,22 @@ class _ByTensor:
     stores: Mapping[str, int]
     how: str
     wide: frozenset[str]
+    least: int | None
 
     @property
     def words(self) -> int:
         return sum(self.loads.values()) + sum(self.stores.values())
 
 
-def _best(schedule: str | None, problem: Attentions | MatMul, M: int) -> _ByTensor:
+def _best(schedule: str | None, problem: Solved, M: int, blocks: MarkedTiles | None) -> _ByTensor:
     if schedule is not None:
-        return _by_tensor(schedule, problem, M)
+        return _by_tensor(schedule, problem, M, blocks)
     able = [x for x in SCHEDULES[problem.kind] if algorithm(x).supports(problem.form)]
     found: list[_ByTensor] = []
     too_small: list[CapacityError] = []
     for x in able:
         try:
-            found.append(_by_tensor(x, problem, M))
+            found.append(_by_tensor(x, problem, M, blocks))
         except CapacityError as error:
             too_small.append(error)
     if not found:
@@ -165,11 +173,19 @@ def _best(schedule: str | None, problem: Attentions | MatMul, M: int) -> _ByTens
 
 
 @lru_cache(maxsize=4096)
-def _by_tensor(schedule: str, problem: Attentions | MatMul, M: int) -> _ByTensor:
-    chosen = algorithm(schedule)
+def _by_tensor(schedule: str, problem: Solved, M: int, blocks: MarkedTiles | None) -> _ByTensor:
+    chosen, least = algorithm(schedule), None
     program = chosen.program_for(problem)
-    tiles = optimal_tiles(program, problem, M).tiles
-    counts = count(bind(program, problem.sizes, tiles))
+    if blocks is None:
+        tiles = optimal_tiles(program, problem, M).tiles
+        instance = bind(program, problem.sizes, tiles)
+    else:
+        assert isinstance(problem, BlockSparse)
+        typed = ",".join(f"{name}={size}" for name, size in blocks.tiles.items())
+        choice = choose_tiles(chosen, problem, M, typed, {"blocks": blocks.mask})
+        instance, tiles = choice.instance, choice.tiles
+        least = int(sparsity(problem, M, blocks.tiles, blocks.mask).bound)
+    counts = count(instance)
     said = ", ".join([schedule, *(f"{k} = {v}" for k, v in tiles.items())])
     wide = frozenset(t.name for t in program.tensors if t.wide)
-    return _ByTensor(counts.by_tensor("load"), counts.by_tensor("store"), said, wide)
+    return _ByTensor(counts.by_tensor("load"), counts.by_tensor("store"), said, wide, least)

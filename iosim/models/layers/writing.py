@@ -31,6 +31,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from iosim.core.problem import MarkedTiles
 from iosim.models.layers.graph import Graph
 from iosim.models.operators import Operand, Operator
 
@@ -98,6 +99,9 @@ def to_json(graph: Graph, groups: Groups | None = None) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(x) for x in value]
+    if isinstance(value, MarkedTiles):
+        rows = ["".join("01"[mark] for mark in row) for row in value.mask.array.tolist()]
+        return {"mask": rows, **value.tiles}
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"
     return "none" if value is None else value

@@ -123,7 +123,7 @@ def operator(
     return made
 
 
-_MAY_BE_NONE = {"window", "part"}
+_MAY_BE_NONE = {"window", "part", "blocks"}
 # More axes than any operator has; NumPy takes no more.
 MOST_AXES = 32
 # Of a tensor: more than any memory has, and few enough for NumPy to work out shapes.
@@ -166,6 +166,8 @@ def _run_on_shapes(op: Operator) -> None:
     try:
         made = op.kind.run(op, [Outline(t.shape, Tally()) for t in op.reads])
         right = all(np.shape(x) == t.shape for t, x in zip(op.writes, made, strict=False))
+    except InputError as error:
+        raise InputError(f"{op.name}: {error}") from None
     except (ValueError, IndexError, RuntimeError):
         right = False
     if not right:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from iosim.base.errors import InputError
-from iosim.core.problem import Attention, AttentionBackward
+from iosim.core.problem import Attention, AttentionBackward, BlockSparse
 from iosim.models.operators.base import Grads, Kind, Operand, Operator
 from iosim.models.operators.elementwise import _kind
 
 
 def attention_of(op: Operator) -> Attention:
-    """The problem that an attention operator solves, from the names of its axes.
+    """The problem that an attention operator solves, from the names of its axes, block mask apart.
 
     Q has the rows (the first axis of `over`) and d, K and V the columns (the second) and d or d_v.
     Axes of all of them are batch; axes of Q and O alone, other than rows, are heads that share K
@@ -46,9 +46,34 @@ def attention_of(op: Operator) -> Attention:
     return Attention(op.sizes[rows], size(d), groups * size(share), **options)
 
 
-def _with_statistics(op: Operator) -> Attention:
-    """The problem of an operator that may keep log Σ exp of each row."""
+def _block_sparse(op: Operator) -> BlockSparse:
+    """The problem of an operator with a block mask; log Σ exp of each row is no part of it."""
+    p = attention_of(op)
+    return BlockSparse(p.N, p.keys, p.d, p.heads, d_v=p.d_v, kv_heads=p.kv_heads, causal=p.causal)
+
+
+def _problem(op: Operator) -> Attention | BlockSparse:
+    """The problem of an operator that may keep log Σ exp of each row, or have a block mask."""
+    if op.setting("blocks") is not None:
+        return _block_sparse(op)
     return replace(attention_of(op), statistics=len(op.writes) > 1)
+
+
+def _pairs(op: Operator) -> int:
+    """Of a row and a column that it sees, over all heads."""
+    blocks = op.setting("blocks")
+    if blocks is None:
+        return attention_of(op).pairs
+    problem = _block_sparse(op)
+    return problem.heads * int(problem.visible(blocks).pairs)
+
+
+def _seen(op: Operator) -> Any:
+    """Which columns each row sees: booleans."""
+    blocks, problem = op.setting("blocks"), attention_of(op)
+    if blocks is None:
+        return problem.sees(np.arange(problem.N)[:, None], np.arange(problem.keys))
+    return _block_sparse(op).scores(blocks.mask.array, **blocks.tiles)
 
 
 def _back_inputs(op: Operator) -> Sequence[Operand]:
@@ -93,6 +118,14 @@ def _check(op: Operator) -> None:
                 "V and O share d_v, Q and O have the rows, K and V the columns"
             )
     attention_of(op)
+    if (blocks := op.setting("blocks")) is None:
+        return
+    if op.setting("window") is not None:
+        raise InputError(f"{op.name} has a window and a block mask: leave out one")
+    try:
+        _block_sparse(op).check_mask(blocks.mask.array, **blocks.tiles)
+    except InputError as error:
+        raise InputError(f"{op.name}: {error}") from None
 
 
 def _check_forward(op: Operator) -> None:
@@ -102,11 +135,20 @@ def _check_forward(op: Operator) -> None:
 
 def _check_back(op: Operator) -> None:
     """As forward, and gradients have the axes of what they are of."""
+    _refuse_gradients(op)
     _check(op)
     for dx, x in zip((op.reads[0], *op.writes), (op.reads[4], *op.reads[1:4]), strict=True):
         if dx.axes != x.axes:
             raise InputError(f"{op.name}: {dx.name} must have the axes of {x.name}")
     _check_sums(op, op.reads[5:])
+
+
+def _refuse_gradients(op: Operator) -> None:
+    if op.setting("blocks") is not None:
+        raise InputError(
+            f"{op.name}: no schedule gives the gradients of attention under a block mask: leave "
+            "it out, or write scores, mask and softmax as operators of their own"
+        )
 
 
 def _check_sums(op: Operator, sums: Sequence[Operand]) -> None:
@@ -148,12 +190,14 @@ def _back(op: Operator, t: Any, x: Any) -> Any:
 
 def _weights(op: Operator, Q: Any, K: Any) -> Any:
     """Softmax of the scores that are seen, the mask of dropout, the log of the sum of exp."""
-    problem = attention_of(op)
+    seen = _seen(op)
     scores = np.einsum("gujd,gkd->gujk", Q, K) * op.setting("factor")
-    seen = problem.sees(np.arange(problem.N)[:, None], np.arange(problem.keys))
     scores = np.where(seen, scores, -np.inf)
-    top = np.max(scores, axis=-1, keepdims=True)
-    lse = top + np.log(np.sum(np.exp(scores - top), axis=-1, keepdims=True))
+    # A row that sees nothing has weights of 0, and a sum of 0.
+    some = seen.any(axis=-1, keepdims=True)
+    top = np.where(some, np.max(scores, axis=-1, keepdims=True), 0)
+    total = np.sum(np.exp(scores - top), axis=-1, keepdims=True)
+    lse = top + np.log(np.where(some, total, 1))
     return np.exp(scores - lse), _mask(op, scores.shape), lse
 
 
@@ -193,12 +237,12 @@ def _run_back(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
 def _products(op: Operator) -> int:
     """Of the pairs that are seen: two contractions."""
     p = attention_of(op)
-    return p.pairs * 2 * (p.d + p.values)
+    return _pairs(op) * 2 * (p.d + p.values)
 
 
 def _flop(op: Operator) -> int:
     """With a scale, a softmax and a mask of dropout, of those pairs."""
-    return _products(op) + attention_of(op).pairs * (1 + 4 + _drops(op))
+    return _products(op) + _pairs(op) * (1 + 4 + _drops(op))
 
 
 def _products_back(op: Operator) -> int:
@@ -218,6 +262,7 @@ def _gradient(op: Operator, grads: Grads) -> list[Operator]:
     dO = grads.of(op.writes[0])
     if dO is None:
         return []
+    _refuse_gradients(op)
     return [
         Operator(
             f"{op.name} dX",
@@ -230,7 +275,14 @@ def _gradient(op: Operator, grads: Grads) -> list[Operator]:
     ]
 
 
-_SETTINGS = {"factor": 1.0, "causal": False, "window": None, "p": 0.0, "seed": 1}
+_SETTINGS = {
+    "factor": 1.0,
+    "causal": False,
+    "window": None,
+    "blocks": None,
+    "p": 0.0,
+    "seed": 1,
+}
 
 ATTENTION = Kind(
     "attention",
@@ -246,7 +298,7 @@ ATTENTION = Kind(
     flop=_flop,
     products=_products,
     settings=_SETTINGS,
-    problem=lambda op: [(1, _with_statistics(op))],
+    problem=lambda op: [(1, _problem(op))],
 )
 ATTENTION_BACK = Kind(
     "attention_back",

@@ -21,13 +21,14 @@ import numpy as np
 
 from iosim.base.errors import InputError, closest
 from iosim.base.renamed import renamed as warn_renamed
-from iosim.core.problem import Attentions, MatMul, word_bytes
+from iosim.core.problem import Attentions, BlockSparse, MatMul, word_bytes
 from iosim.core.problem.base import check_size
 from iosim.models.operators.flop import Outline, Shape, Tally
 
 Class = Literal["contraction", "normalisation", "elementwise", "communication"]
 # How often each problem is solved, on average.
-Problems = Sequence[tuple[int | Fraction, MatMul | Attentions]]
+Solved = MatMul | Attentions | BlockSparse
+Problems = Sequence[tuple[int | Fraction, Solved]]
 ROLES = ("activation", "input", "weight", "gradient", "state", "cache")
 
 

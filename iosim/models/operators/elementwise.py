@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
+from iosim.base.errors import InputError
+from iosim.core.problem import BlockSparse, MarkedTiles
 from iosim.models.operators.base import Grads, Kind, Operator, mapped
 from iosim.models.operators.flop import Outline
 
@@ -161,6 +164,17 @@ def _causal_back(dy: Any, axis: Any) -> Any:
     return np.where(np.isfinite(_causal(dy, axis)), dy, 0)
 
 
+def _block_mask(scores: Any, axis: Any, blocks: MarkedTiles | None, hidden: float = -np.inf) -> Any:
+    if blocks is None:
+        raise InputError("a block mask needs blocks: give the mask with its tiles")
+    rows, columns = scores.shape[-2:]
+    problem = BlockSparse(rows, columns, 1)
+    if isinstance(scores, Outline):
+        problem.check_mask(blocks.mask.array, **blocks.tiles)
+        return scores
+    return np.where(problem.scores(blocks.mask.array, **blocks.tiles), scores, hidden)
+
+
 def _turn(x: Any, cos: Any, sin: Any, sign: int) -> Any:
     half = x.shape[-1] // 2
     a, b = x[..., :half], x[..., half:]
@@ -286,6 +300,25 @@ KINDS = (
     ),
     Kind(
         "causal_back", "gradient of causal", "elementwise", mapped(_causal_back), over=2, apart=True
+    ),
+    Kind(
+        "block_mask",
+        "scores, −∞ in tiles that a block mask doesn't mark; along (rows, columns)",
+        "elementwise",
+        mapped(_block_mask),
+        over=2,
+        apart=True,
+        gradient=_with("block_mask_back"),
+        settings={"blocks": None},
+    ),
+    Kind(
+        "block_mask_back",
+        "gradient of block_mask",
+        "elementwise",
+        mapped(functools.partial(_block_mask, hidden=0.0)),
+        over=2,
+        apart=True,
+        settings={"blocks": None},
     ),
     Kind(
         "rope",

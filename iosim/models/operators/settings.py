@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from iosim.base.errors import InputError
+from iosim.core.problem import MarkedTiles
 
 
 def _is_size(value: Any, least: int = 0) -> bool:
@@ -68,6 +69,10 @@ RULES: dict[str, Rule] = {
     "causal": _FLAG,
     "seed": (_is_size, "an integer ≥ 0"),
     "window": (_limits, "two limits, integers ≥ 0 or none, at most one none"),
+    "blocks": (
+        lambda x: x is None or isinstance(x, MarkedTiles),
+        "a block mask with its tiles, or none",
+    ),
     "part": (_part, "a start, a stop and a step for each axis"),
     "value": (
         lambda x: isinstance(x, int | float) and not isinstance(x, bool) and not math.isnan(x),

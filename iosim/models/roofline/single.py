@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from iosim.base.errors import InputError, closest
-from iosim.core.problem import Attention, AttentionBackward
+from iosim.core.problem import Attention, AttentionBackward, MarkedTiles
 from iosim.models.layers.graph import Graph
 from iosim.models.operators import operand, operator
 
@@ -83,10 +83,17 @@ def single(name: str, sizes: Mapping[str, int], dtype: str = "fp16", **settings:
     return Graph(name, (made,), dtype=dtype)
 
 
-def attention(problem: Attention | AttentionBackward, dtype: str = "fp16") -> Graph:
+def attention(
+    problem: Attention | AttentionBackward, dtype: str = "fp16", blocks: MarkedTiles | None = None
+) -> Graph:
     """A graph of one attention, or of its gradients.
 
-    Raises InputError for options that the operator doesn't have.
+    Args:
+        problem: the sizes and options.
+        dtype: of a word.
+        blocks: a block mask with its tiles.
+
+    Raises InputError for options that the operator doesn't have, and a block mask of another shape.
 
     >>> attention(Attention(1024, 64, 16)).operators[0].words["K"]
     (1048576, 0)
@@ -115,7 +122,8 @@ def attention(problem: Attention | AttentionBackward, dtype: str = "fp16") -> Gr
         kind, writes = "attention_back", [words[x].renamed(f"d{x}") for x in "QKV"]
     elif problem.statistics:
         writes.append(lse)
-    made = operator(
-        problem.kind, kind, reads, writes, over="j k", causal=problem.causal, window=problem.window
-    )
+    settings: dict[str, Any] = {"causal": problem.causal, "window": problem.window}
+    if blocks is not None:
+        settings["blocks"] = blocks
+    made = operator(problem.kind, kind, reads, writes, over="j k", **settings)
     return Graph(problem.kind, (made,), dtype=dtype)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from iosim.base.errors import InputError
@@ -71,6 +71,7 @@ class Work:
         roles: bytes at a boundary by what the tensors are for.
         how: at a boundary, the schedule with its tiles, or ``stream``.
         link_bytes: that one device sends to others, and as many that it receives.
+        least: words at a boundary of `Crossing.least`, where there are any.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Work:
     roles: Mapping[str, Mapping[str, int]]
     how: Mapping[str, str]
     link_bytes: int = 0
+    least: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def flop(self) -> int:
@@ -223,6 +225,7 @@ def work_of(
         {at: _by_role(crossing, graph) for at, crossing in crossings.items()},
         {at: crossing.how for at, crossing in crossings.items()},
         sum(_link_bytes(op, graph.dtype) for op in operators),
+        {at: one.least for at, one in crossings.items() if one.least is not None},
     )
 
 
