@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from iosim.core.problem import MarkedTiles
 from iosim.models.operators import Operator, operand, operator
 
 Arrays = dict[str, Any]
@@ -263,6 +264,22 @@ def causal_back(a: Arrays) -> Arrays:
     return {"dX": filled("k b j", lambda k, b, j: a["dY"][k, b, j] * (k - j <= K - J))}
 
 
+# Tiles of two rows by three columns of J × K: rows 0 and 1 see columns 0 to 2, row 2 sees column 3.
+MARKS = MarkedTiles.of([[True, False], [False, True]], B_r=2, B_c=3)
+
+
+def marked(j: int, k: int) -> bool:
+    return k < 3 if j < 2 else k == 3
+
+
+def block_mask(a: Arrays) -> Arrays:
+    return {"Y": filled("k b j", lambda k, b, j: a["X"][k, b, j] if marked(j, k) else -np.inf)}
+
+
+def block_mask_back(a: Arrays) -> Arrays:
+    return {"dX": filled("k b j", lambda k, b, j: a["dY"][k, b, j] * marked(j, k))}
+
+
 def rope(sign: int, x: str, y: str) -> Callable[[Arrays], Arrays]:
     """Word c and word c + p/2 of X[p b j] are a point that is turned."""
 
@@ -396,21 +413,34 @@ def combine_back(a: Arrays) -> Arrays:
 # ---- attention: Q[b h r j p], K[b h k p], V[b h k d] ---------------------------------------------
 
 
-def weights(a: Arrays, b: int, h: int, r: int, j: int, *, causal: bool) -> list[float]:
+Sees = Callable[[int, int], bool]
+
+
+def every(j: int, k: int) -> bool:
+    return True
+
+
+def earlier(j: int, k: int) -> bool:
+    return k <= j + K - J
+
+
+def weights(a: Arrays, b: int, h: int, r: int, j: int, *, sees: Sees) -> list[float]:
     """Of one row, 0 where it doesn't see."""
-    seen = [k for k in range(K) if not causal or k <= j + K - J]
+    seen = [k for k in range(K) if sees(j, k)]
     scores = [0.7 * sum(a["Q"][b, h, r, j, p] * a["K"][b, h, k, p] for p in range(P)) for k in seen]
-    return soft(scores) + [0.0] * (K - len(seen))
+    found = dict(zip(seen, soft(scores), strict=True)) if seen else {}
+    return [found.get(k, 0.0) for k in range(K)]
 
 
-def attention(causal: bool) -> Callable[[Arrays], Arrays]:
+def attention(sees: Sees) -> Callable[[Arrays], Arrays]:
     def value(a: Arrays, b: int, h: int, r: int, j: int, d: int) -> float:
-        w = weights(a, b, h, r, j, causal=causal)
+        w = weights(a, b, h, r, j, sees=sees)
         return sum(w[k] * a["V"][b, h, k, d] for k in range(K))
 
     def lse(a: Arrays, b: int, h: int, r: int, j: int) -> float:
-        w = weights(a, b, h, r, j, causal=causal)
-        return 0.7 * sum(a["Q"][b, h, r, j] * a["K"][b, h, 0]) - math.log(w[0])
+        w = weights(a, b, h, r, j, sees=sees)
+        k = max(range(K), key=w.__getitem__)
+        return 0.7 * sum(a["Q"][b, h, r, j] * a["K"][b, h, k]) - math.log(w[k]) if any(w) else 0.0
 
     return lambda a: {
         "O": filled("b h r j d", lambda *x: value(a, *x)),
@@ -426,7 +456,7 @@ def attention_back(a: Arrays) -> Arrays:
         "dV": np.zeros(a["V"].shape),
     }
     for b, h, r, j in at("b", "h", "r", "j"):
-        w = weights(a, b, h, r, j, causal=False)
+        w = weights(a, b, h, r, j, sees=every)
         dO, O = a["dO"][b, h, r, j], a["O"][b, h, r, j]
         for k in range(K):
             dw = sum(dO[d] * (a["V"][b, h, k, d]) for d in range(D)) - sum(dO * O)
@@ -616,6 +646,16 @@ CASES = [
     Case("dropout", ROW, "Y: b i j, mask: b i j", N, dropout, settings={"p": 0.25}, of="X"),
     Case("causal", "X: k b j", "Y: k b j", 0, causal, "j k"),
     Case("causal_back", "dY: k b j", "dX: k b j", 0, causal_back, "j k"),
+    Case("block_mask", "X: k b j", "Y: k b j", 0, block_mask, "j k", settings={"blocks": MARKS}),
+    Case(
+        "block_mask_back",
+        "dY: k b j",
+        "dX: k b j",
+        0,
+        block_mask_back,
+        "j k",
+        settings={"blocks": MARKS},
+    ),
     Case(
         "rope",
         "X: p b j, cos: j p, sin: j p",
@@ -694,7 +734,7 @@ CASES = [
         QKV,
         "O: b h r j d, lse: b h r j",
         ALL * (2 * (P + D) + 1 + 4),
-        attention(causal=False),
+        attention(every),
         "j k",
         {"factor": 0.7},
         of="QKV",
@@ -704,11 +744,35 @@ CASES = [
         QKV,
         "O: b h r j d, lse: b h r j",
         SEEN * (2 * (P + D) + 1 + 4),
-        attention(causal=True),
+        attention(earlier),
         "j k",
         {"factor": 0.7, "causal": True},
         of="QKV",
         label="causal attention",
+    ),
+    Case(
+        "attention",
+        QKV,
+        "O: b h r j d, lse: b h r j",
+        B * H * R * (3 + 3 + 1) * (2 * (P + D) + 1 + 4),
+        attention(marked),
+        "j k",
+        {"factor": 0.7, "blocks": MARKS},
+        label="block-sparse attention",
+    ),
+    Case(
+        "attention",
+        QKV,
+        "O: b h r j d, lse: b h r j",
+        B * H * R * (2 + 3) * (2 * (P + D) + 1 + 4),
+        attention(lambda j, k: j < 2 and k < 3 and earlier(j, k)),
+        "j k",
+        {
+            "factor": 0.7,
+            "causal": True,
+            "blocks": MarkedTiles.of([[True, False], [False, False]], B_r=2, B_c=3),
+        },
+        label="causal block-sparse attention with a row that sees nothing",
     ),
     Case(
         "attention_back",

@@ -394,7 +394,7 @@ def test_the_page_names_every_key() -> None:
     page = (ROOT / "docs/graphs.md").read_text(encoding="utf-8")
     from iosim.models.layers import files
 
-    for key in {*files._TOP, *files._TENSOR, *files._OPERATOR, *files._READ}:
+    for key in {*files._TOP, *files._TENSOR, *files._OPERATOR, *files._READ, *files._BLOCKS}:
         assert re.search(rf"[`\[]{key}[`\]]|{key} =", page), key
 
 

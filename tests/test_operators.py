@@ -12,6 +12,7 @@ from operators_by_hand import CASES as SHAPED
 from operators_by_hand import Case, S
 
 from iosim.base.errors import InputError
+from iosim.core.problem import MarkedTiles
 from iosim.models.layers.backward import backward
 from iosim.models.layers.graph import Graph
 from iosim.models.operators import OPERATORS, Operand, operand, operator
@@ -33,7 +34,7 @@ def test_every_kind_has_a_row() -> None:
         ends = case.kind.endswith(("_back", "_dx", "_dw", "_weights")) or case.kind in FLAT
         assert (kind.gradient is None) == ends, case.kind
         if kind.gradient is not None and not case.label:
-            assert case.of or case.kind in ("by_expert", "causal"), case.kind
+            assert case.of or case.kind in ("by_expert", "causal", "block_mask"), case.kind
 
 
 @each
@@ -79,7 +80,11 @@ def test_gradient_by_finite_differences(case: Case) -> None:
     of = [] if case.kind == "cross_entropy" else [y.name]
     names = [t.name for t in op.reads if t.name in case.of.split() or t.name in case.of]
     if not names:
-        assert case.kind in ("by_expert", "causal")
+        if "blocks" in case.settings and case.kind == "attention":
+            with pytest.raises(InputError, match="no schedule gives the gradients of attention"):
+                backward(Graph("one", (op,)), of, ["Q"])
+        else:
+            assert case.kind in ("by_expert", "causal", "block_mask")
         return
     graph = backward(Graph("one", (op,)), of, names)
     assert {t.name for t in graph.outputs} <= {*graph.writer}
@@ -110,9 +115,15 @@ def turned(x: Any, names: tuple[str, ...], wanted: tuple[str, ...]) -> Any:
 def test_gradient_of_a_mask() -> None:
     """Of scores whose hidden ones are −∞: only the others have a slope."""
     x, y = (operand(name, "j k", S) for name in "XY")
-    graph = backward(Graph("one", (operator("m", "causal", [x], [y], "j k"),)), ["Y"], ["X"])
-    run = graph.run({"X": np.ones((3, 4)), "dY": np.ones((3, 4))})
-    np.testing.assert_array_equal(run["dX"], np.tri(3, 4, 1))
+    marks = MarkedTiles.of([[True, False], [False, True]], 2, 2)
+    for kind, settings, want in (
+        ("causal", {}, np.tri(3, 4, 1)),
+        ("block_mask", {"blocks": marks}, [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]]),
+    ):
+        one = operator("m", kind, [x], [y], "j k", **settings)
+        graph = backward(Graph("one", (one,)), ["Y"], ["X"])
+        run = graph.run({"X": np.ones((3, 4)), "dY": np.ones((3, 4))})
+        np.testing.assert_array_equal(run["dX"], want)
 
 
 def test_attention_with_dropout_is_its_operators_one_by_one() -> None:
@@ -290,7 +301,7 @@ def test_settings(case: Case) -> None:
     if not kind.settings:
         assert said.endswith("it has none")
     for setting, default in kind.settings.items():
-        if default is None and setting in case.settings:
+        if default is None and setting in case.settings and case.kind != "attention":
             assert refused(case, settings={}) == f"mine: {case.kind} needs {setting}: give it"
         said = refused(case, settings={**case.settings, setting: "much"})
         assert said.startswith(f"mine: {setting} must ")

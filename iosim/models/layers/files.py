@@ -341,10 +341,10 @@ def _format_value(value: Any) -> str:
 def _blocks(what: str, told: Any, folder: Path) -> MarkedTiles:
     """A block mask with its tiles: a file of NumPy's beside the graph's, or rows of 0 and 1."""
     one = _Checked(what, told, _BLOCKS)
-    rows = one("mask")
+    rows, B_r, B_c = map(one, _BLOCKS)
     try:
         marks = read_mask(folder / rows) if isinstance(rows, str) else _marks(rows)
-        return MarkedTiles.of(marks, one("B_r"), one("B_c"))
+        return MarkedTiles.of(marks, B_r, B_c)
     except InputError as error:
         raise InputError(f"{what}: {error}") from None
 

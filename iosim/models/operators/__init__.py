@@ -107,7 +107,8 @@ def operator(
             known = closest(setting, found.settings) if found.settings else "it has none"
             raise InputError(f"{name}: {kind} has no setting {setting!r}: {known}")
     for setting, default in found.settings.items():
-        if settings.get(setting, default) is None and setting not in _MAY_BE_NONE:
+        none = settings.get(setting, default) is None
+        if none and setting not in _MAY_BE_NONE.get(kind, ()):
             raise InputError(f"{name}: {kind} needs {setting}: give it")
     for setting, value in settings.items():
         checked(name, setting, found.settings[setting], value)
@@ -123,7 +124,12 @@ def operator(
     return made
 
 
-_MAY_BE_NONE = {"window", "part", "blocks"}
+# Settings of a kind that it may be without.
+_MAY_BE_NONE = {
+    "attention": ("window", "blocks"),
+    "attention_back": ("window", "blocks"),
+    "view": ("part",),
+}
 # More axes than any operator has; NumPy takes no more.
 MOST_AXES = 32
 # Of a tensor: more than any memory has, and few enough for NumPy to work out shapes.

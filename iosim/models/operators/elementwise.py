@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from iosim.base.errors import InputError
 from iosim.core.problem import BlockSparse, MarkedTiles
 from iosim.models.operators.base import Grads, Kind, Operator, mapped
 from iosim.models.operators.flop import Outline
@@ -164,9 +163,7 @@ def _causal_back(dy: Any, axis: Any) -> Any:
     return np.where(np.isfinite(_causal(dy, axis)), dy, 0)
 
 
-def _block_mask(scores: Any, axis: Any, blocks: MarkedTiles | None, hidden: float = -np.inf) -> Any:
-    if blocks is None:
-        raise InputError("a block mask needs blocks: give the mask with its tiles")
+def _block_mask(scores: Any, axis: Any, blocks: MarkedTiles, hidden: float = -np.inf) -> Any:
     rows, columns = scores.shape[-2:]
     problem = BlockSparse(rows, columns, 1)
     if isinstance(scores, Outline):
