@@ -17,7 +17,7 @@ from test_fusion_cli import bad
 
 import iosim
 from iosim.base.errors import CapacityError, InputError
-from iosim.core.problem import Attention, BlockSparse, MarkedTiles
+from iosim.core.problem import Attention, AttentionBackward, BlockSparse, MarkedTiles
 from iosim.models.fusion import Illegal, fused, kernel
 from iosim.models.fusion.members import Members
 from iosim.models.fusion.online import as_operator, recomputations
@@ -242,7 +242,7 @@ def test_no_kernel_gives_gradients_under_a_block_mask() -> None:
             "gpt2", "training", batch=1, N=64, attention="fused", blocks=MarkedTiles.of(LOWER, 8, 8)
         )
     with pytest.raises(InputError, match="no schedule gives the gradients"):
-        attention(iosim.problem.AttentionBackward(64, 4), blocks=MarkedTiles.of(LOWER, 8, 8))
+        attention(AttentionBackward(64, 4), blocks=MarkedTiles.of(LOWER, 8, 8))
     assert layer("gpt2", "training", batch=1, N=64, blocks=MarkedTiles.of(LOWER, 8, 8)).flop
 
 
@@ -270,7 +270,7 @@ TEXT = (ROOT / "docs/examples/block_sparse.toml").read_text(encoding="utf-8")
 ROWS = re.search(r"mask = \[.*?\]", TEXT, re.S)[0]  # type: ignore[index]
 
 
-def written(folder: Path, mask: str, **tiles: int) -> Path:
+def write_graph(folder: Path, mask: str, **tiles: int) -> Path:
     path = folder / "mine.toml"
     text = TEXT.replace(ROWS, f"mask = {mask}")
     for name, size in tiles.items():
@@ -286,12 +286,14 @@ def test_a_file_beside_the_graph_and_rows_in_it_are_one_mask(tmp_path: Path) -> 
     assert graph.operators[0].setting("blocks") == MarkedTiles.of(mask, 128, 128)
     (tmp_path / "masks").mkdir()
     np.save(tmp_path / "masks" / "m.npy", mask)
-    path = written(tmp_path, '"masks/m.npy"')
+    path = write_graph(tmp_path, '"masks/m.npy"')
     assert load(path).graph.operators == graph.operators
     assert parsed(to_json(graph)).graph == graph
     out = ok("graph", "mine.toml", "--as-file", cwd=tmp_path)
     assert parsed(out).graph.operators == graph.operators
-    assert load(written(tmp_path, f'"{tmp_path}/masks/m.npy"')).graph.operators == graph.operators
+    assert (
+        load(write_graph(tmp_path, f'"{tmp_path}/masks/m.npy"')).graph.operators == graph.operators
+    )
     assert parsed(TEXT.replace(ROWS, 'mask = "m.npy"'), folder=tmp_path / "masks").graph == graph
 
 
@@ -328,7 +330,7 @@ def test_a_mask_that_is_none_is_one_line(tmp_path: Path, mask: str, says: str) -
     for name, array in SAVED.items():
         np.save(tmp_path / f"{name}.npy", array)
     (tmp_path / "text.npy").write_text("0 1\n")
-    written(tmp_path, mask)
+    write_graph(tmp_path, mask)
     bad(iosim_("graph", "mine.toml", cwd=tmp_path), f"^iosim: mine.toml: .*{says}")
 
 
@@ -461,5 +463,5 @@ def test_a_graph_with_a_mask_in_both_commands() -> None:
 def test_a_mask_that_makes_no_sense_is_one_line(
     folder: Path, words: tuple[str, ...], says: str
 ) -> None:
-    written(folder, '"mask.npy"')
+    write_graph(folder, '"mask.npy"')
     bad(iosim_(*words, cwd=folder), says)

@@ -93,7 +93,7 @@ def read_mask(path: str | Path) -> NDArray[Any]:
     >>> read_mask("/dev/null")
     Traceback (most recent call last):
         ...
-    iosim.errors.InputError: can't read /dev/null: it is no file; save a mask with numpy.save()
+    iosim.base.errors.InputError: can't read /dev/null: it is no file; save a mask with numpy.save()
     """
     import numpy as np
 

@@ -75,8 +75,6 @@ def fuse(
     dtype: str | None,
     as_json: bool,
     graph: Written | None,
-    mask: str | None,
-    tiles: str | None,
     **given: Any,
 ) -> None:
     """Kernels that operators are put into, and the words that this saves at one boundary."""
@@ -85,8 +83,8 @@ def fuse(
     held, named = _memory(M, gpu, boundary, dtype or (graph.graph.dtype if graph else "fp16"))
     where = {"boundary": named, "M": held}
     sizes = given.pop("sizes")
+    blocks = opt.marked_tiles(given.pop("mask"), given.pop("tiles"))
     typed = {x: v for x, v in {**given, **sizes}.items() if v not in (None, False)}
-    blocks = opt.marked_tiles(mask, tiles)
     if blocks is not None and "model" not in typed:
         raise InputError("--mask is of a model: give --model; a graph's file has masks of its own")
     if what == "chain":

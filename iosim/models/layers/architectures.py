@@ -67,7 +67,7 @@ def layer(model: str | Config, phase: str, *, batch: int, N: int, **options: Any
         options: ``tokens``, new ones of each sequence, in decoding; ``attention``, ``unfused`` or
             ``fused``: one operator whose scores are no tensors; ``dtype`` of a word; ``experts``
             that a mixture reads: ``least`` that routing allows, ``expected`` of uniform routing, or
-            a number; ``blocks``, a block mask with its tiles (`iosim.problem.MarkedTiles`).
+            a number; ``blocks``, a block mask with its tiles (`iosim.core.problem.MarkedTiles`).
 
     Raises InputError for an unknown model, phase or way of attention, and sizes that don't fit.
 

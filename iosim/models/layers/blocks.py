@@ -82,7 +82,8 @@ class Ask:
         tokens: new tokens of each sequence in a step of decoding; more than one are speculative.
         attention: ``fused``: one operator, whose scores are no tensors; or ``unfused``.
         dtype: of a word, where a tensor has none of its own.
-        experts: how many a layer of a mixture reads: the choice of `iosim.layers.routing.Routing`.
+        experts: how many a layer of a mixture reads: the choice of
+            `iosim.models.layers.routing.Routing`.
         blocks: a block mask on the scores, beside any causal mask of the model; None for none.
 
     Raises InputError for an unknown phase, way of attention or dtype, sizes that are no positive

@@ -68,7 +68,7 @@ def _pairs(op: Operator) -> int:
     return problem.heads * int(problem.visible(blocks).pairs)
 
 
-def _seen(op: Operator) -> Any:
+def _visible_pairs(op: Operator) -> Any:
     """Which columns each row sees: booleans."""
     blocks, problem = op.setting("blocks"), attention_of(op)
     if blocks is None:
@@ -190,7 +190,7 @@ def _back(op: Operator, t: Any, x: Any) -> Any:
 
 def _weights(op: Operator, Q: Any, K: Any) -> Any:
     """Softmax of the scores that are seen, the mask of dropout, the log of the sum of exp."""
-    seen = _seen(op)
+    seen = _visible_pairs(op)
     scores = np.einsum("gujd,gkd->gujk", Q, K) * op.setting("factor")
     scores = np.where(seen, scores, -np.inf)
     # A row that sees nothing has weights of 0, and a sum of 0.
