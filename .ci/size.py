@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure each wing in tokens and hold it to its budget.
+"""Measure each wing in tokens, and all data in bytes, and hold them to their budgets.
 
     python .ci/size.py            compare with .ci/budgets.toml; exit code 1 where something exceeds
     python .ci/size.py --list     print the measures only
@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import subprocess
 import sys
 import tokenize
 import tomllib
@@ -31,6 +32,7 @@ FREE = {
     tokenize.ENDMARKER,
 }
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DATA = {".csv", ".gz", ".gif", ".json", ".npz", ".png", ".svg"}
 LINES, PARAMETERS = 80, 8  # a function fits on a screen
 # A name that says that something was done, and not what.
 VAGUE = re.compile(
@@ -92,12 +94,20 @@ def measure_wings() -> dict[str, Counter[str]]:
     return wings
 
 
+def measure_data() -> int:
+    """Bytes of all figures, tables and records that git keeps."""
+    git = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    paths = [ROOT / name for name in git.stdout.decode().split("\0")]
+    return sum(path.stat().st_size for path in paths if path.suffix in DATA and path.exists())
+
+
 def main(words: list[str]) -> int:
     """Print each wing beside its budget; the exit code."""
     wings = measure_wings()
     if words == ["--list"]:
         for wing, found in sorted(wings.items()):
             print(f"{wing:20}", *(f"{name} {n:,}" for name, n in found.items()))
+        print(f"data                 bytes {measure_data():,}")
         return 0
     budgets = tomllib.loads((ROOT / ".ci/budgets.toml").read_text(encoding="utf-8"))
     tokens, limits = budgets["tokens"], budgets["everywhere"]
@@ -124,6 +134,8 @@ def main(words: list[str]) -> int:
         for name, most in budgets["package"].items()
         if layout[name] > most
     ]
+    if (size := measure_data()) > (most := budgets["data"]["bytes"]):
+        wrong.append(f"data has {size:,} bytes, its budget is {most:,}: pack it, or keep less")
     for line in sorted(wrong):
         print(f".ci/budgets.toml: {line}")
     return 1 if wrong else 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 from test_cli import iosim_
 from test_gpu_records import RECORDED
+from unpacked import copy_record
 
 from iosim.gpu.dram_prediction import reads
 from iosim.gpu.errors import GpuError
@@ -63,7 +63,7 @@ def test_speed_is_that_of_both_masks():
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(RECORD, tmp_path / "backward"))
+    return copy_record(RECORD, tmp_path / "backward")
 
 
 def _changed(path: Path, old: str, new: str) -> None:

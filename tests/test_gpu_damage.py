@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from layers_record import write_record
+from unpacked import copy_record
 
 from iosim.gpu.errors import GpuError
 from iosim.gpu.layers.cases import QUICK
@@ -28,7 +29,7 @@ JUNK = [GONE, None, True, -1, 0, 10**9, 10**25, 1.5, float("nan"), "x", "", [], 
 
 def _cut_out(report: str, folder: Path, jobs: list[int]) -> Path:
     """A record of a few jobs of a saved one."""
-    shutil.copytree(
+    copy_record(
         RECORDED / report,
         folder,
         ignore=shutil.ignore_patterns("*.npz", "table.csv", "moved.csv", "SHA256SUMS"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from test_cli import ok
 from test_gpu_records import RECORDED
+from unpacked import recorded
 
 import iosim
 from iosim.base.errors import InputError
@@ -130,7 +131,7 @@ def test_the_record_says_the_seed_and_what_the_chip_cannot_hold_is_apart(tmp_pat
     folder = tmp_path / "validate"
     folder.mkdir()
     (folder / "spec.json").write_text(json.dumps(run.asked))
-    gate = json.loads((RECORDED / "validate" / "measured.json").read_text())["rows"][0]
+    gate = json.loads(recorded(RECORDED / "validate" / "measured.json"))["rows"][0]
     large = {"failed": "copy is too large for the chip (registers): choose a smaller M"}
     (folder / "measured.json").write_text(json.dumps({"rows": [gate, large]}))
     told = (RECORDED / "validate" / "provenance.json").read_text()

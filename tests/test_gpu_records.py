@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from replays import replayed
 from test_cli import ok
+from unpacked import copy_record
 
 import iosim
 from iosim.base import provenance
@@ -225,7 +225,7 @@ def _validate(folder):
 
 
 def _copy(tmp_path: Path, name: str = "validate-dtypes") -> Path:
-    return Path(shutil.copytree(RECORDED / name, tmp_path / name))
+    return copy_record(RECORDED / name, tmp_path / name)
 
 
 def _edit(path: Path, line: int, column: str, value: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from replays import replayed as replayed_once
+from unpacked import recorded
 
 from iosim.gpu import l2
 from iosim.gpu.records.record import read_record
@@ -75,7 +76,7 @@ def test_tensors_are_the_kernels_counts_and_add_up_to_the_rows(replayed):
             assert not moved
             continue
         folder = GPUS / record["machine"] / record["name"]
-        counted = json.loads((folder / "measured.json").read_text())["rows"]
+        counted = json.loads(recorded(folder / "measured.json"))["rows"]
         counted = counted[SHOWN[record["report"]].skipped :]
         for row, tensors, measured in zip(rows, moved, counted, strict=True):
             names = [f"{way} {tensor}" for way, tensor, _ in tensors["moves"]]

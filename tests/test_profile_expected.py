@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from test_cli import iosim_, ok
+from unpacked import recorded
 
 import iosim
 from iosim.base.errors import InputError
@@ -349,7 +350,7 @@ def test_boxes_that_are_larger_than_a_tensor_are_whole(found):
 def test_emitted_kernels_for_hopper_are_exact(name):
     """Ragged lengths, masks and grouped heads: all that these records have, job by job."""
     folder = ROOT / "experiments" / "data" / "gpu" / "h200" / name
-    jobs = [Job(**job) for job in json.loads((folder / "spec.json").read_text())["jobs"]]
+    jobs = [Job(**job) for job in json.loads(recorded(folder / "spec.json"))["jobs"]]
     launches = read(folder)
     assert len(launches) == len(jobs) > 4
     for job, launch in zip(jobs, launches, strict=True):

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from unpacked import recorded
 
 from iosim.gpu.errors import GpuError
 from iosim.gpu.profiling.launch import KernelLaunch
@@ -101,7 +102,7 @@ def test_every_layout_gives_the_same_launches(tmp_path: Path, text: str | bytes)
 @pytest.mark.parametrize("report", ["validate-paged", "layers-gpt2", "paper"])
 def test_a_record_is_read_as_its_table_has_it(report: str) -> None:
     """Read once more by hand: columns by place, commas taken out, marks left out."""
-    header, _, *rows = csv.reader((RECORDED / report / "report.csv").read_text().splitlines())
+    header, _, *rows = csv.reader(recorded(RECORDED / report / "report.csv").decode().splitlines())
     rows = [row for row in rows if "spin_kernel" not in row[0]]
     found = read(RECORDED / report)
     assert len(found) == len(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -20,7 +21,7 @@ from test_limits import most_memory
 
 import iosim
 from iosim.base.errors import InputError, IosimError
-from iosim.base.reading import MOST_BYTES, parse
+from iosim.base.reading import MOST_BYTES, parse, read_bytes, read_json, stored
 from iosim.cache import of_arrays
 from iosim.cache.files import read_trace, write_trace
 from iosim.gpu.profiling.reading import read as read_report
@@ -98,6 +99,56 @@ def test_every_reader_has_the_same_limits(reader: str, what: str, tmp_path: Path
         "parts": "parts, and keys may have 20",
     }
     assert said.get(what, "") in text
+
+
+def test_a_packed_file_is_read_under_both_names(tmp_path: Path) -> None:
+    path, packed = tmp_path / "x.json", tmp_path / "x.json.gz"
+    packed.write_bytes(gzip.compress(b'{"x": 1}'))
+    assert stored(path) == stored(packed) == packed
+    assert read_json(path) == read_json(packed) == read_record(path, dict[str, int]) == {"x": 1}
+    path.write_text('{"x": 2}')  # what lies there unpacked is newer
+    assert stored(path) == path
+    assert (read_json(path), read_json(packed)) == ({"x": 2}, {"x": 1})
+    assert not stored(tmp_path / "y.json").exists()
+
+
+def test_a_packed_file_has_the_limits_of_a_plain_one(tmp_path: Path) -> None:
+    """Of what is in it as well: 100 MiB of zeros are 100 KB packed."""
+    path = tmp_path / "x.json"
+    most = b'{"x": 1}' + b" " * (MOST_BYTES - 8)
+    packed = tmp_path / "x.json.gz"
+    packed.write_bytes(gzip.compress(most))
+    assert read_json(path) == {"x": 1}
+    for large in (most + b" ", bytes(100 * MOST_BYTES)):
+        packed.write_bytes(gzip.compress(large))
+        with most_memory() as used:
+            assert "more than 1,048,576 bytes" in one_line(read_json, path)
+        assert used() < 2**23
+    packed.write_bytes(gzip.compress(bytes(9)) * 100_000)
+    assert "more than 1,048,576 bytes" in one_line(read_json, path)
+
+
+def test_a_damaged_packed_file_is_named(tmp_path: Path) -> None:
+    path, whole = tmp_path / "x.json", gzip.compress(json.dumps(list(range(99))).encode())
+    packed = tmp_path / "x.json.gz"
+    told = set()
+    for data in (
+        *(whole[:k] for k in range(len(whole))),
+        *(
+            whole[:k] + bytes([whole[k] ^ 255]) + whole[k + 1 :]
+            for k in (0, 1, 2, 50, len(whole) - 1)
+        ),
+        whole + b"x",
+        whole * 2,
+    ):
+        packed.write_bytes(data)
+        assert "gzip can't unpack it" in one_line(read_bytes, path)
+        told.add(one_line(read_json, path))
+    assert all(text.startswith(f"cannot read {str(path)!r} as JSON: gzip") for text in told)
+    packed.unlink()
+    packed.mkdir()
+    assert "there is no such file" in one_line(read_bytes, path)
+    assert "it is no file" in one_line(read_bytes, packed)
 
 
 @pytest.mark.parametrize("reader", READERS)

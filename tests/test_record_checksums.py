@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import hashlib
-import shutil
 from pathlib import Path
 
 import pytest
 from test_cli import iosim_
+from unpacked import copy_record, recorded
 
 from iosim.gpu.errors import GpuError
 from iosim.gpu.profiling.reading import read
@@ -28,17 +29,18 @@ RECORDS = [
 def test_every_record_has_the_checksums_of_what_was_measured(folder):
     lines = (folder / CHECKSUMS).read_text().splitlines()
     sums = {name: digest for digest, name in (line.split("  ") for line in lines)}
-    assert {"provenance.json"} <= sums.keys() <= {path.name for path in folder.iterdir()}
+    assert {"provenance.json"} <= sums.keys()
+    assert sums.keys() <= {path.name.removesuffix(".gz") for path in folder.iterdir()}
     assert not {"table.csv", "moved.csv", "classes.csv"} & sums.keys()
     for name, digest in sums.items():
-        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest, name
+        assert hashlib.sha256(recorded(folder / name)).hexdigest() == digest, name
     check_checksums(folder)
 
 
 @pytest.fixture
 def records(tmp_path):
     """A folder with one record, which replays in little time."""
-    shutil.copytree(GPUS / "h200" / "validate-paged", tmp_path / "validate-paged")
+    copy_record(GPUS / "h200" / "validate-paged", tmp_path / "validate-paged")
     return tmp_path
 
 
@@ -66,6 +68,24 @@ def test_any_byte_that_is_added_is_found(records, name):
     path.unlink()
     with pytest.raises(GpuError, match=rf"{name} is missing"):
         check_checksums(path.parent)
+
+
+def test_a_packed_file_has_the_checksum_of_what_was_packed(records):
+    """gzip may pack another file in the same time; damage to the packed one is found as well."""
+    folder = records / "validate-paged"
+    said = replay(records)[0].table.summary
+    path, packed = folder / "measured.json", folder / "measured.json.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes(), 1))
+    path.unlink()
+    assert replay(records)[0].table.summary == said
+    before = (folder / CHECKSUMS).read_text()
+    assert write_checksums(folder).read_text() == before
+    packed.write_bytes(packed.read_bytes()[:-1])
+    with pytest.raises(GpuError, match=r"measured\.json \(gzip can't unpack it: it is cut off"):
+        check_checksums(folder)
+    packed.unlink()
+    with pytest.raises(GpuError, match=r"measured\.json is missing"):
+        check_checksums(folder)
 
 
 def test_checksums_that_are_damaged_or_of_another_run(records):

@@ -1,7 +1,8 @@
 """TOML and JSON that people write, read within limits, with one line for whatever is wrong.
 
 Every reader of such a file begins here: it must be a regular file of UTF-8 text, no longer than it
-may be, nested no deeper, with numbers of so many digits, and with every key once.
+may be, nested no deeper, with numbers of so many digits, and with every key once.  gzip may have
+packed it: whoever asks for ``NAME`` gets the content of ``NAME.gz`` where only that is there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import math
 import re
 import tomllib
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 # Bytes of a file.
 MOST_BYTES = 2**20
+# The end of a name whose file gzip packed.
+PACKED = ".gz"
 # Tables in tables and lists in lists.
 MOST_DEPTH = 100
 # Digits of an integer: Python's own limit of 4,300 would end in an error when it is printed.
@@ -57,10 +61,22 @@ def read_text(path: str | Path, most: int = MOST_BYTES) -> str:
         raise InputError(f"it is no UTF-8 text ({error})") from None
 
 
+def stored(path: str | Path) -> Path:
+    """The file that has the content of `path`: itself, or ``path.gz`` where only that is there.
+
+    >>> stored("experiments/data/gpu/h200/validate/measured.json").name
+    'measured.json.gz'
+    """
+    packed = Path(f"{path}{PACKED}")
+    return packed if packed.is_file() and not Path(path).exists() else Path(path)
+
+
 def read_bytes(path: str | Path, most: int = MOST_BYTES, *, pipes: bool = False) -> bytes:
     """The content of a regular file; InputError for anything else, and for more bytes than `most`.
 
     Args:
+        path: a name that ends with ``.gz`` is unpacked, and so is what is `stored` under it.
+        most: bytes in the file, and also when it is unpacked.
         pipes: take a pipe as well, as shells make for ``<(command)``.
 
     >>> read_bytes("/dev/zero")
@@ -68,14 +84,16 @@ def read_bytes(path: str | Path, most: int = MOST_BYTES, *, pipes: bool = False)
         ...
     iosim.base.errors.InputError: it is no file
     """
-    where = Path(path)
     try:
+        where = stored(path)
         if not where.is_file() and not (pipes and where.is_fifo()):
             raise InputError("it is no file" if where.exists() else "there is no such file")
         data = bytearray()
         with where.open("rb") as file:
             while len(data) <= most and (piece := file.read(min(2**20, most + 1 - len(data)))):
                 data += piece
+        if where.suffix == PACKED and len(data) <= most:
+            data = _unpack(data, most)
         if len(data) > most:
             raise InputError(f"it has more than {most:,} bytes, too many for such a file")
         return bytes(data)
@@ -83,6 +101,18 @@ def read_bytes(path: str | Path, most: int = MOST_BYTES, *, pipes: bool = False)
         raise InputError(str(error.strerror or error)) from None
     except ValueError as error:  # a name with a zero byte
         raise InputError(str(error)) from None
+
+
+def _unpack(data: bytearray, most: int) -> bytearray:
+    """What gzip packed, or the first `most` bytes of it and one more."""
+    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        found = bytearray(unpacker.decompress(data, most + 1))
+    except zlib.error as error:
+        raise InputError(f"gzip can't unpack it ({error})") from None
+    if len(found) <= most and (not unpacker.eof or unpacker.unused_data):
+        raise InputError("gzip can't unpack it: it is cut off, or something follows")
+    return found
 
 
 def read_mask(path: str | Path) -> NDArray[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections import OrderedDict
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from engine import Ask, asker
 from playwright.sync_api import expect
 from screens import SCHEMES, SIZES, refuses
 
+from iosim.base.reading import read_json
 from iosim.gpu import l2
 from iosim.gpu.run.job import Job
 from iosim.gpu.sweeps import MOST_DRIFT, PACE, Sweeps
@@ -474,7 +474,7 @@ def test_a_row_shows_its_tensors_and_its_place(open_view: Any) -> None:
     record = hardware.data()["records"][0]
     at = 200
     row = rows(record)[at]
-    measured = json.loads((GPUS / "h200/validate/measured.json").read_text())["rows"][at]
+    measured = read_json(GPUS / "h200/validate/measured.json")["rows"][at]
     button = page.locator(f".record-table tr[data-row='{at}'] button")
     button.focus()
     button.press("Enter")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from iosim.base.errors import InputError, closest
+from iosim.base.reading import stored
 from iosim.core.problem import word_bytes
 from iosim.gpu.errors import GpuError
 from iosim.gpu.layers.cases import VARIANTS, LayerCase, Variant
@@ -190,7 +191,7 @@ def _counters(
 ) -> tuple[tuple[tuple[Counted, ...] | None, ...], dict[str, tuple[Counted, ...]]]:
     found: list[tuple[Counted, ...] | None] = [None] * runs
     path, report = folder / PROFILED, folder / COUNTERS
-    if not report.exists():
+    if not stored(report).exists():
         return tuple(found), {}
     rows = read_json(path, _ProfiledFile).rows
     if [row.run for row in rows] != list(range(runs)):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.base.errors import InputError
-from iosim.base.reading import parse, read_bytes
+from iosim.base.reading import parse, read_bytes, stored
 from iosim.base.reading import read_text as text_of
 from iosim.gpu.errors import GpuError
 from iosim.gpu.profiling.foreign import refuse
@@ -137,7 +137,7 @@ def read_text(text: str, source: str) -> tuple[KernelLaunch, ...]:
 def _read_record(folder: Path) -> tuple[KernelLaunch, ...]:
     """The counters of a record, without the marks between its jobs."""
     path = folder / REPORT
-    if not path.is_file():
+    if not stored(path).is_file():
         raise GpuError(
             f"{folder} holds no {REPORT}: give a record with counters, or a report of ncu"
         )

@@ -1,8 +1,9 @@
 """Checksums of a record: files that were changed after the run are found.
 
 A record's `SHA256SUMS` has a line for each file that a run on a GPU left, in the format of
-``sha256sum``.  Tables are computed from these files and have no line.  A checksum finds damage and
-edits by mistake; whoever edits a record on purpose can write the checksums again.
+``sha256sum``: of its content, whether gzip packed it or not.  Tables are computed from these files
+and have no line.  A checksum finds damage and edits by mistake; whoever edits a record on purpose
+can write the checksums again.
 """
 
 from __future__ import annotations
@@ -10,12 +11,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
+from iosim.base.errors import InputError
+from iosim.base.reading import PACKED, read_bytes, stored
 from iosim.base.writing import write_text
 from iosim.gpu.errors import GpuError
 
 CHECKSUMS = "SHA256SUMS"
+# Of a file, also when it is unpacked.
+MOST_BYTES = 2**28
 # What runs leave; some runs of a report have names of their own, such as torch_spec.json.
 _PATTERNS = (
     "*spec.json",
@@ -64,7 +70,7 @@ def check_checksums(folder: Path) -> None:
             raise GpuError(f"{path} has no line in {CHECKSUMS}: it is of another run")
     for name, digest in sums.items():
         path = folder / name
-        if not path.is_file():
+        if not stored(path).is_file():
             raise GpuError(f"{path} is missing, and {CHECKSUMS} has it: restore the record")
         if _digest(path) != digest:
             raise GpuError(
@@ -74,8 +80,8 @@ def check_checksums(folder: Path) -> None:
 
 
 def _measured_files(folder: Path) -> Iterator[Path]:
-    names = {path for pattern in _PATTERNS for path in folder.glob(pattern)}
-    yield from sorted(names)
+    names = {path.name.removesuffix(PACKED) for path in folder.iterdir()}
+    yield from sorted(folder / x for x in names if any(fnmatch(x, y) for y in _PATTERNS))
 
 
 def _read_checksums(path: Path) -> dict[str, str]:
@@ -89,5 +95,7 @@ def _read_checksums(path: Path) -> dict[str, str]:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        return hashlib.sha256(read_bytes(path, MOST_BYTES)).hexdigest()
+    except InputError as error:
+        raise GpuError(f"cannot read {path} ({error}): restore the record") from None

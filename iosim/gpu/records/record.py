@@ -3,7 +3,7 @@
 A record is a folder: ``spec.json`` (the jobs), ``measured.json`` (in-kernel counts, errors,
 times, resources, environment), ``report.csv`` (the counters), ``profiled.json`` (what the counters
 were read of) and ``provenance.json``.  Everything that iosim says about a record is computed from
-these files, so a replay needs no GPU.
+these files, so a replay needs no GPU.  Each of them may be packed by gzip, as ``measured.json.gz``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.base.errors import IosimError
+from iosim.base.reading import stored
 from iosim.core.counts import Counts, Key
 from iosim.core.problem import word_bytes
 from iosim.gpu.emitter import layout
@@ -173,7 +174,7 @@ def read_record(folder: Path, boundaries: Iterable[str], *, needed: bool = True)
             _check_measured(job, row)
     profiled: tuple[Profiled, ...] = ()
     launches: list[tuple[KernelTraffic, ...]] = [() for _ in jobs]
-    if needed or (folder / COUNTERS).exists():
+    if needed or stored(folder / COUNTERS).exists():
         profiled = _read_profiled(folder, len(jobs))
         launches = _read_launches(folder, kernels, profiled, boundaries)
     drawn = read_json(folder / SPEC, _Spec).drawn

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from iosim.base.reading import stored
 from iosim.core.counting.numbers import count
 from iosim.core.problem import AttentionBackward, word_bytes
 from iosim.core.program.walk import bind
@@ -157,7 +158,7 @@ def moved_rows(folder: Path) -> list[MovedRow]:
     Raises GpuError for a record that is damaged, or whose gate is wrong.
     """
     report = folder / COUNTERS
-    if not report.exists():
+    if not stored(report).exists():
         return []
     watched = read_json(folder / PROFILED, _ProfiledFile).watched
     gate, *groups = read_counted(report)

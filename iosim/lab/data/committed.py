@@ -1,28 +1,34 @@
 """Data of a view that takes long to make, or that is made of what does not travel with the package.
 
-It is in a JSON file beside the view's module, and a test holds it to what is made anew.
+It is in a packed JSON file beside the view's module, and a test compares it with what is made anew.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
 
+from iosim.base.reading import read_json
+
+# Of what is packed.
+MOST_BYTES = 2**24
+
 
 def read(path: Path) -> dict[str, Any]:
     """The value of a file that `write` wrote."""
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    found: dict[str, Any] = read_json(path, MOST_BYTES)
     return found
 
 
 def write(path: Path, value: dict[str, Any]) -> int:
-    """Write a value as JSON in one line; returns the bytes written.
+    """Write a value as JSON that gzip packs, always to the same bytes; returns how many.
 
     >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "view.json"
-    >>> write(path, {"layers": [1, None]}), read(path)
-    (20, {'layers': [1, None]})
+    >>> path = Path(tempfile.mkdtemp()) / "view.json.gz"
+    >>> write(path, {"layers": [1, None]}) == path.stat().st_size, read(path)
+    (True, {'layers': [1, None]})
     """
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return path.write_bytes((text + "\n").encode())
+    return path.write_bytes(gzip.compress((text + "\n").encode(), mtime=0))

@@ -1,7 +1,7 @@
 """What view 6 of the lab shows: records of GPUs beside the model, and what the drift is made of.
 
 All of it is computed from the records in ``experiments/data/gpu`` with today's model, as
-``iosim gpu replay`` does, and kept in ``hardware.json`` beside this file, since the records of
+``iosim gpu replay`` does, and kept in ``hardware.json.gz`` beside this file, since the records of
 some machines do not travel with the package.  It is made anew, from a source tree, by
 ``python -m iosim.lab.data.hardware``.
 """
@@ -32,7 +32,7 @@ from iosim.lab.data import committed
 from iosim.lab.data._hardware_columns import COLUMNS, PAIRS, SHOWN
 from iosim.report.shipped import shipped
 
-MADE = Path(__file__).with_suffix(".json")
+MADE = Path(__file__).with_suffix(".json.gz")
 PIECES = 128  # that the page cuts a sweep into where it draws the drift itself
 RECORDED_PIECES = 256  # as `l2.drift_bytes` does
 TICK_NS = 32  # the resolution of the clocks in the records

@@ -5,7 +5,7 @@ which of its limits is what over what.  A least time is the largest of a machine
 `iosim.models.roofline.roof`.
 
 Each legal kernel of each layer is priced for each machine's memory, which takes some ten seconds.
-What that gives is kept in ``wall.json`` beside this file, which
+What that gives is kept in ``wall.json.gz`` beside this file, which
 ``python -m iosim.lab.data.wall`` makes anew.
 """
 
@@ -25,7 +25,7 @@ from iosim.models.layers.models import config
 from iosim.models.roofline.roof import LAUNCH, LIMITS, MATRIX, VECTOR, Roof
 from iosim.models.roofline.work import BOUNDARIES, L2_DRAM, SM_L2
 
-MADE = Path(__file__).with_suffix(".json")
+MADE = Path(__file__).with_suffix(".json.gz")
 # Model → how it is called, tokens of context, and its phases.
 MODELS: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "bert-large": ("BERT-large", 512, ("training", "prefill")),
