@@ -29,8 +29,9 @@ PYTHON_DEPENDENT = {
     "zipfile",
 }
 
-settings.register_profile("iosim", deadline=None, derandomize=True)
-settings.load_profile("iosim")
+# The same examples each time; or, at length, new ones, whose failure says how to have it again.
+settings.register_profile("ci", deadline=None, derandomize=True, max_examples=100)
+settings.register_profile("nightly", deadline=None, max_examples=2000, print_blob=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     sizes.slow = config.getoption("--slow")
+    settings.load_profile("nightly" if sizes.slow else "ci")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, find, given, settings
 from masked_oracle import attention, case, words
+from sizes import draws, examples
 from strategies import MOST_CELLS, attention_options, attention_programs
 
 import iosim
@@ -68,7 +69,6 @@ def test_pairs_rows_and_columns_of_larger_masks() -> None:
         check_what_is_seen(problem)
 
 
-@settings(max_examples=200, deadline=None)
 @given(attention_options(most=12))
 def test_what_is_seen_with_any_options(problem: Any) -> None:
     check_what_is_seen(problem)
@@ -77,7 +77,6 @@ def test_what_is_seen_with_any_options(problem: Any) -> None:
 # -- the reference ----------------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
 @given(attention_options())
 def test_the_reference_is_the_formula_by_hand(problem: Any) -> None:
     hbm = problem.random(seed=5)
@@ -150,30 +149,15 @@ def check_agreement(
 
 
 @pytest.mark.numbers
-@settings(max_examples=150, deadline=None)
-@given(attention_programs())
+@given(attention_programs(most=draws(13, 7)))
 def test_every_count_agrees(drawn: Any) -> None:
     check_agreement(*drawn)
 
 
 @pytest.mark.numbers
-@settings(max_examples=15, deadline=None)
-@given(attention_programs(most=5))
+@examples(1 / 5)
+@given(attention_programs(most=draws(9, 5)))
 def test_the_formula_agrees_too(drawn: Any) -> None:
-    check_agreement(*drawn, in_symbols=True)
-
-
-@pytest.mark.slow
-@settings(max_examples=4000, deadline=None)
-@given(attention_programs(most=13))
-def test_every_count_agrees_at_length(drawn: Any) -> None:
-    check_agreement(*drawn)
-
-
-@pytest.mark.slow
-@settings(max_examples=500, deadline=None)
-@given(attention_programs(most=9))
-def test_the_formula_agrees_at_length(drawn: Any) -> None:
     check_agreement(*drawn, in_symbols=True)
 
 
@@ -235,7 +219,7 @@ def test_the_strategy_reaches_every_corner() -> None:
     """And it shrinks to a problem without options where none is needed."""
     reached: set[str] = set()
 
-    @settings(max_examples=300, deadline=None, database=None)
+    @examples(3)
     @given(attention_options())
     def look(problem: Any) -> None:
         reached.update(name for name, has in CORNERS.items() if has(problem))
@@ -366,7 +350,7 @@ def test_tiles_are_the_best_of_all(name: str, what: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=600, deadline=None)
+@examples(1 / 5)
 @given(attention_programs(most=11))
 def test_tiles_are_the_best_of_all_at_length(drawn: Any) -> None:
     algorithm, problem, _ = drawn

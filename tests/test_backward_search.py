@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sizes import examples
 
 import iosim
 from experiments import _backward_passes as family
@@ -72,7 +73,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(1 / 2)
 @given(st.sampled_from(EVERY), st.sampled_from(OPTIONS), st.integers(1, 7))
 def test_every_pass_is_right(chosen: Pass, options: dict[str, Any], B: int) -> None:
     """With any options, between passes that are known to be right."""
@@ -97,7 +98,6 @@ def test_passes_of_every_kind_are_there() -> None:
     assert len(family.passes(parts=False)) == 342
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(WITH_S),
     st.sampled_from(OPTIONS),

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sizes import examples
 from test_cli import iosim_, ok
 from test_fusion_best import by_brute_force
 from test_fusion_cli import bad
@@ -70,7 +71,6 @@ def attend(
     return operator("one", "attention", [Q, K, V], writes, over="j k", blocks=marks, **settings)
 
 
-@settings(max_examples=150, deadline=None)
 @given(cases(), st.booleans())
 def test_flop_and_words_are_those_of_a_loop_over_marked_tiles(case: Any, kept: bool) -> None:
     s, causal, mask, B_r, B_c = case
@@ -101,7 +101,7 @@ def test_flop_and_words_are_those_of_a_loop_over_marked_tiles(case: Any, kept: b
     assert found.how == f"block_sparse, B_r = {min(B_r, s['j'])}, B_c = {min(B_c, s['k'])}"
 
 
-@settings(max_examples=60, deadline=None)
+@examples(1 / 2)
 @given(cases())
 def test_words_are_those_that_a_run_of_the_schedule_moves(case: Any) -> None:
     """On the two-level machine, which holds M words at most, with the operator's values."""

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import walking
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sizes import examples
 from walking import agree
 
 import iosim
@@ -71,7 +72,6 @@ def outputs(p: BlockSparse, tiles: dict[str, int], mask: Any, hbm: Any) -> Any:
     return O
 
 
-@settings(max_examples=120, deadline=None)
 @given(cases())
 def test_every_count_and_output_agrees_with_any_options(case: Any) -> None:
     problem, tiles, mask = case
@@ -93,7 +93,7 @@ def test_every_count_and_output_agrees_with_any_options(case: Any) -> None:
         np.testing.assert_allclose(run.outputs["O"], reference, rtol=1e-9, atol=1e-12)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(1 / 2)
 @given(cases())
 def test_words_are_sums_over_the_marked_tiles(case: Any) -> None:
     """A causal mask moves nothing less: the mask says which tiles are moved."""
@@ -112,7 +112,6 @@ def test_words_are_sums_over_the_marked_tiles(case: Any) -> None:
     assert {k: v for k, v in iosim.count(instance) if v} == {k: v for k, v in moved.items() if v}
 
 
-@settings(max_examples=120, deadline=None)
 @given(cases(), st.integers(0, 60))
 def test_words_are_never_below_the_bound_for_the_pairs_that_are_seen(case: Any, more: int) -> None:
     problem, tiles, mask = case

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from sizes import examples
 from walking import agree, by_walking
 
 import iosim
@@ -147,7 +148,6 @@ def only(name: str, tiles: Any, masks: Any) -> tuple[dict[str, int], dict[str, A
     return {k: v for k, v in tiles.items() if k in params}, {k: masks[k] for k in used}
 
 
-@settings(max_examples=250, deadline=None)
 @given(cases())
 def test_every_count_agrees_at_any_pattern(case: Any) -> None:
     """Machine, closed form, sympy, arrays, stream, and a walk over positions."""
@@ -170,7 +170,7 @@ def test_every_count_agrees_at_any_pattern(case: Any) -> None:
     assert (top, found.buffers, found.tiles) in held
 
 
-@settings(max_examples=60, deadline=None)
+@examples(1 / 2)
 @given(cases())
 @example(("", BlockSparse(7, 5, 2), {"B_r": 3, "B_c": 2}, {"blocks": np.zeros((3, 3), bool)}))
 def test_outputs_are_those_of_the_mask_spread_over_positions(case: Any) -> None:
@@ -472,7 +472,7 @@ def test_proposition_4_holds_with_its_constant_at_any_pattern(kind: str, d: int,
             assert found.words <= found.bound * rounding * 1.01 + 4 * N * d
 
 
-@settings(max_examples=60, deadline=None)
+@examples(1 / 2)
 @given(cases(), st.integers(0, 60))
 def test_words_are_never_below_the_bound(case: Any, more: int) -> None:
     """At any pattern, in little more memory than its blocks need; pairs are its scores."""

@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sympy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sizes import examples
 from strategies import plain_algorithms
 
 import iosim.bounds as B
@@ -132,7 +133,7 @@ def test_expressions_use_the_shared_symbols(b: Bound) -> None:
 # ---------------------------------------------------------------- order
 
 
-@settings(max_examples=300, deadline=None)
+@examples(3)
 @given(any_problem(), st.integers(1, 30_000))
 def test_exact_lower_bounds_stay_below_exact_upper_bounds(problem: Problem, M: int) -> None:
     rows = [row for row in bounds_for(problem, M) if row.applies and row.strength == "exact"]
@@ -151,7 +152,6 @@ def test_a_lower_bound_that_is_too_large_would_be_caught() -> None:
     assert 1.1 * bound("compulsory").words(problem, M) > bound("attenio").words(problem, M)
 
 
-@settings(max_examples=200, deadline=None)
 @given(any_problem(), st.integers(1, 30_000), st.integers(1, 30_000))
 def test_words_never_grow_with_memory(problem: Problem, M: int, more: int) -> None:
     for b in BOUNDS.values():
@@ -159,7 +159,6 @@ def test_words_never_grow_with_memory(problem: Problem, M: int, more: int) -> No
             assert b.words(problem, M + more) <= b.words(problem, M) * (1 + 1e-12), b.name
 
 
-@settings(max_examples=100, deadline=None)
 @given(problems("attention"), st.integers(1, 30_000))
 def test_the_sharper_form_is_never_below_the_paper_s(problem: Problem, M: int) -> None:
     for sharp, paper in (("score-roots", "saha-ye-large"), ("compression", "saha-ye-compression")):
@@ -167,7 +166,6 @@ def test_the_sharper_form_is_never_below_the_paper_s(problem: Problem, M: int) -
     assert bound("score-roots").words(problem, M) >= bound("compression").words(problem, M)
 
 
-@settings(max_examples=100, deadline=None)
 @given(problems("attention"), st.integers(1, 30_000))
 def test_heads_are_at_least_additive(problem: Attention, M: int) -> None:
     one = Attention(problem.N, problem.d)
@@ -177,7 +175,6 @@ def test_heads_are_at_least_additive(problem: Attention, M: int) -> None:
         assert row.words >= problem.heads * b.words(one, M) * (1 - 1e-12)
 
 
-@settings(max_examples=100, deadline=None)
 @given(any_problem(), st.integers(1, 10**6))
 def test_best_is_the_largest_exact_lower_bound(problem: Problem, M: int) -> None:
     best = best_lower_bound(problem, M)
@@ -231,7 +228,6 @@ def test_constant_tight_is_its_expression_where_that_is_stated(klass: str) -> No
     assert b.words(problem, first // 2) < 4 * 2 * 2**32 * 64**2 / (first // 2)
 
 
-@settings(max_examples=100, deadline=None)
 @given(problems("attention"), st.integers(1, 30_000))
 def test_a_smaller_class_has_a_larger_bound(problem: Attention, M: int) -> None:
     once = best_lower_bound(problem, M, "once").words

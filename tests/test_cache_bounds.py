@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sizes import examples
 from test_cache_replay import ALL_DRAWN, ORDERS, Order
 from touch_oracle import Walker
 
@@ -182,7 +183,7 @@ def of_policy(policy: str, capacity: int) -> list[Cache]:
 @pytest.mark.numbers
 @pytest.mark.parametrize("policy", POLICIES)
 @given(data=st.data())
-@settings(max_examples=6, deadline=None)
+@examples(1 / 10)
 def test_no_policy_moves_less_than_the_lower_bounds(policy: str, data: Any) -> None:
     """Any capacity: where an operation doesn't fit, the rest of it passes by."""
     name = data.draw(st.sampled_from(["flash1", "flash2", "small_cache", "naive", "matmul"]))

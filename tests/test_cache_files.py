@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sizes import examples
 
 import iosim
 from iosim.base.errors import InputError
@@ -81,7 +82,7 @@ def test_there_and_back(
 
 
 @given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 20), max_size=60), st.integers(1, 4))
-@settings(max_examples=60)
+@examples(1 / 2)
 def test_sparse_addresses_are_numbered_in_their_order(
     tmp_path_factory: pytest.TempPathFactory, ids: list[int], line: int
 ) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
+from sizes import examples
 from strategies import attention_programs, bound_programs
 
 import iosim
@@ -25,7 +26,7 @@ def loads_no_more(instance: Instance) -> None:
 
 @pytest.mark.numbers
 @given(attention_programs())
-@settings(max_examples=60, deadline=None)
+@examples(1 / 2)
 def test_opt_loads_no_more_than_the_schedule_does(case: Any) -> None:
     """Every attention schedule, under every mask that it knows."""
     algorithm, problem, tiles = case
@@ -33,7 +34,7 @@ def test_opt_loads_no_more_than_the_schedule_does(case: Any) -> None:
 
 
 @given(bound_programs(most=7))
-@settings(max_examples=40, deadline=None)
+@examples(1 / 2)
 def test_nor_do_the_other_problems_schedules(case: Any) -> None:
     algorithm, problem, tiles = case
     loads_no_more(iosim.bind(algorithm.program, problem.sizes, tiles))

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from sizes import examples
 from strategies import attention_programs, dependent_schedules, random_schedules, split_schedules
 from test_cache_closed import ALWAYS, draw_instance
 
@@ -41,7 +42,7 @@ def held_to_words(instance: iosim.Instance, data: Any, **positions: Any) -> Pass
 
 @pytest.mark.parametrize("name", ALWAYS)
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@examples(1 / 5)
 def test_tiles_are_replayed_as_their_words_are(name, data):
     program, sizes, tiles = draw_instance(data, name, most=7)
     instance = iosim.bind(program, sizes, tiles)
@@ -53,14 +54,14 @@ def test_tiles_are_replayed_as_their_words_are(name, data):
 
 
 @given(attention_programs(most=6), st.data())
-@settings(max_examples=80, deadline=None)
+@examples(1 / 2)
 def test_masks_windows_and_what_cuts_tensors_in_several_ways(drawn: Any, data: st.DataObject):
     algorithm, problem, given_tiles = drawn
     held_to_words(iosim.bind(algorithm.program_for(problem), problem.sizes, given_tiles), data)
 
 
 @given(random_schedules(mixed=True) | dependent_schedules() | split_schedules(), st.data())
-@settings(max_examples=80, deadline=None)
+@examples(1 / 2)
 def test_random_programs(drawn: Any, data: st.DataObject):
     try:
         instance = iosim.bind(*drawn)
@@ -70,7 +71,7 @@ def test_random_programs(drawn: Any, data: st.DataObject):
 
 
 @given(st.data())
-@settings(max_examples=20, deadline=None)
+@examples(1 / 5)
 def test_pages(data: st.DataObject):
     problem = iosim.core.problem.PagedAttention(
         N=1, d=3, heads=2, kv_heads=1, batch=2, N_k=7, page=data.draw(st.integers(1, 4))

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from sizes import draws
+from sizes import examples
 from strategies import (
     Square,
     attention_programs,
@@ -186,7 +186,7 @@ def test_tiles_of_one_word_more_than_boxes_are_cut_at() -> None:
 
 
 @given(st.data())
-@settings(max_examples=40)
+@examples(1 / 2)
 def test_parts_of_local_arrays_that_do_not_start_at_0(data: st.DataObject) -> None:
     def schedule(b: Any) -> None:
         B, C = b.tile_sizes("n", "B", "C")
@@ -252,7 +252,7 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @given(attention_programs(most=6), st.data())
-@settings(max_examples=draws(150, 60))
+@examples(1 / 2)
 def test_every_attention_schedule_with_all_options(drawn: Any, data: st.DataObject) -> None:
     algorithm, problem, given_tiles = drawn
     instance = iosim.bind(algorithm.program_for(problem), problem.sizes, given_tiles)
@@ -267,7 +267,6 @@ def test_every_attention_schedule_with_all_options(drawn: Any, data: st.DataObje
     | stacked_copies(),
     st.data(),
 )
-@settings(max_examples=draws(300, 120))
 def test_random_programs(drawn: Any, data: st.DataObject) -> None:
     try:
         instance = iosim.bind(*drawn)
@@ -277,7 +276,7 @@ def test_random_programs(drawn: Any, data: st.DataObject) -> None:
 
 
 @given(problems(BlockSparse, 6), st.data())
-@settings(max_examples=draws(60, 30))
+@examples(1 / 5)
 def test_block_masks(problem: Any, data: st.DataObject) -> None:
     program = iosim.algorithm("block_sparse").program_for(problem)
     given_tiles = {p.name: data.draw(st.integers(1, 7), label=p.name) for p in program.params}
@@ -292,7 +291,7 @@ def test_block_masks(problem: Any, data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=draws(60, 30))
+@examples(1 / 5)
 def test_paged(data: st.DataObject) -> None:
     draw = data.draw
     causal = draw(st.booleans(), label="causal")

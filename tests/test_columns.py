@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Square, dependent_schedules
 
@@ -41,7 +41,6 @@ def one_by_one(program: Any, given: dict[str, Any]) -> None:
         assert int(peaks[k]) == iosim.peak(instance)
 
 
-@settings(max_examples=150, deadline=None)
 @given(dependent_schedules(), st.integers(0, 2**32))
 def test_random_programs_are_counted_alike_in_arrays(case: Any, seed: int) -> None:
     program, sizes, tiles = case
@@ -108,7 +107,6 @@ def test_python_integers_are_counted_where_64_bits_do_not_reach() -> None:
     assert highest(closed.peak, reading)[1] == iosim.peak(instance)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(*[st.integers(0, 50)] * 2, *[st.integers(-60, 60)] * 2), min_size=1))
 def test_floors_add_up(cases: list[tuple[int, int, int, int]]) -> None:
     n, m, a, b = np.array(cases).T

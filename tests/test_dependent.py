@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from causal import masked
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sizes import draws, examples
 from strategies import Square, dependent_schedules
 from walking import agree, by_walking
 
@@ -30,14 +31,12 @@ from iosim.gpu import emit, interpret
 pytestmark = pytest.mark.numbers
 
 
-@settings(max_examples=250, deadline=None)
-@given(dependent_schedules())
+@given(dependent_schedules(most=draws(40, 9)))
 def test_dependent_loops_are_counted_alike(case: Any) -> None:
     agree(*case)
 
 
-@settings(max_examples=150, deadline=None)
-@given(dependent_schedules(most=12, lanes=True))
+@given(dependent_schedules(most=draws(25, 12), lanes=True))
 def test_lanes_of_unequal_shapes_run_at_once(case: Any) -> None:
     """They drop out of inner loops, run beside one another where a tile is short, and come back."""
     agree(*case)
@@ -67,7 +66,6 @@ def test_lanes_that_are_no_neighbours_change_a_part(lanes: int) -> None:
         assert (run.outputs["B"][r, c] == -np.inf) == (start - 2 <= c < start + 5)
 
 
-@settings(max_examples=150, deadline=None)
 @given(dependent_schedules())
 def test_the_iteration_that_is_said_has_the_peak(case: Any) -> None:
     """Of all iterations, one that has the most words is at these tiles, with these buffers."""
@@ -85,7 +83,7 @@ def test_the_iteration_that_is_said_has_the_peak(case: Any) -> None:
     assert top == 0 or (top, set(found.buffers), found.tiles) in every
 
 
-@settings(max_examples=10, deadline=None)
+@examples(1 / 10)
 @given(dependent_schedules())
 def test_the_formula_says_the_same(case: Any) -> None:
     program, sizes, tiles = case
@@ -95,13 +93,6 @@ def test_the_formula_says_the_same(case: Any) -> None:
     except ProgramError:
         return
     assert symbols.count(program).at(sizes, tiles) == want
-
-
-@pytest.mark.slow
-@settings(max_examples=4000, deadline=None)
-@given(dependent_schedules(most=40) | dependent_schedules(most=25, lanes=True))
-def test_dependent_loops_are_counted_alike_at_length(case: Any) -> None:
-    agree(*case)
 
 
 def causal(b: iosim.Builder) -> None:
@@ -438,7 +429,6 @@ def windowed(b: iosim.Builder) -> None:
             b.free(kept)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from([causal, columns_first, windowed]),
     st.integers(1, 30),

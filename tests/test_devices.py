@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sizes import examples
 from test_cli import iosim_
 
 from iosim.base.errors import InputError, ProgramError
@@ -84,7 +85,7 @@ def draw_instance(data: Any, name: str, most: int = 24) -> Any:
 
 @pytest.mark.numbers
 @pytest.mark.parametrize("name", SCHEDULES)
-@settings(max_examples=15, deadline=None)
+@examples(1 / 5)
 @given(data=st.data())
 def test_run_count_and_closed_form_agree(name: str, data: Any) -> None:
     instance = draw_instance(data, name)
@@ -103,7 +104,7 @@ def test_run_count_and_closed_form_agree(name: str, data: Any) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-@settings(max_examples=25, deadline=None)
+@examples(1 / 5)
 @given(data=st.data())
 def test_no_schedule_is_below_a_bound(name: str, data: Any) -> None:
     instance = draw_instance(data, name, most=200)
@@ -167,7 +168,7 @@ def test_a_bound_that_is_too_high_is_caught(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @given(st.integers(1, 40), st.integers(1, 60), st.sampled_from(sorted(SHARDINGS)))
-@settings(max_examples=60, deadline=None)
+@examples(1 / 2)
 def test_shardings_are_partitions_and_even(n: int, P: int, name: str) -> None:
     parts = SHARDINGS[name].positions(n, P)
     assert sorted(np.concatenate(parts).tolist()) == list(range(n))
@@ -176,7 +177,7 @@ def test_shardings_are_partitions_and_even(n: int, P: int, name: str) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@examples(1 / 2)
 def test_pairs_are_counted_as_one_by_one(data: Any) -> None:
     n, P = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 9))
     rule = find_sharding(data.draw(st.sampled_from(sorted(SHARDINGS))))

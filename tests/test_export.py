@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from PIL import Image
+from sizes import examples
 from strategies import attention_programs, bound_programs, dependent_schedules
 from test_cli import iosim_, ok
 
@@ -118,7 +119,7 @@ def check_samples(instance: Instance, moments: list[steps.Moment], targets: list
 
 
 @given(instances(), st.data())
-@settings(max_examples=60, deadline=None)
+@examples(1 / 2)
 def test_moments_are_those_of_every_step(instance: Instance, data: st.DataObject) -> None:
     assume(steps.size(instance).steps < 4000)
     moments = check_steps(instance)
@@ -216,7 +217,7 @@ def covered(tensor: str, instance: Instance, ranges: Any) -> set[int]:
 
 
 @given(attention_programs())
-@settings(max_examples=25, deadline=None)
+@examples(1 / 5)
 def test_boxes_are_what_is_moved(drawn: Any) -> None:
     entry, problem, tiles = drawn
     try:

@@ -11,9 +11,10 @@ from typing import Any
 import backward_oracle
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from masked_oracle import case
+from sizes import draws
 from strategies import attention_options
 from test_attention_options import CASES as MASKED
 
@@ -119,24 +120,12 @@ def test_each_schedule_with_each_option(name: str, what: str) -> None:
         check(algorithm, problem, tiles, in_symbols=B == 5 and what == "sinks")
 
 
-def check_drawn(data: Any, name: str, forward: Any, most: int) -> None:
+@given(st.sampled_from(SCHEDULES), attention_options(most=draws(11, 7)), st.data())
+def test_every_count_agrees(name: str, forward: Any, data: Any) -> None:
     algorithm, problem = iosim.algorithm(name), AttentionBackward(**forward.as_dict)
-    params = algorithm.program_for(problem).params
+    params, most = algorithm.program_for(problem).params, draws(13, 9)
     tiles = {p.name: data.draw(st.integers(p.least, most), label=p.name) for p in params}
     check(algorithm, problem, tiles)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.sampled_from(SCHEDULES), attention_options(), st.data())
-def test_every_count_agrees(name: str, forward: Any, data: Any) -> None:
-    check_drawn(data, name, forward, 9)
-
-
-@pytest.mark.slow
-@settings(max_examples=2000, deadline=None)
-@given(st.sampled_from(SCHEDULES), attention_options(most=11), st.data())
-def test_every_count_agrees_at_length(name: str, forward: Any, data: Any) -> None:
-    check_drawn(data, name, forward, 13)
 
 
 # More words than are needed, in each fold alike, and the same gradients.

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 import strategies
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sizes import examples
 
 from iosim.base.errors import InputError
 from iosim.models.layers.files import MOST_BYTES, load, parsed, read, to_json
@@ -106,7 +107,6 @@ def test_a_file_is_the_graph_that_it_describes(tmp_path: Path) -> None:
 
 
 @given(strategies.graphs())
-@settings(max_examples=200)
 def test_what_is_written_is_read_back(graph: Graph) -> None:
     text = to_json(graph)
     assert parsed(text).graph == graph
@@ -356,7 +356,7 @@ def strange(seed: random.Random, told: Any, path: tuple[Any, ...] = ()) -> None:
 
 @pytest.mark.numbers
 @given(strategies.graphs(), st.randoms(use_true_random=False), st.integers(1, 4))
-@settings(max_examples=600)
+@examples(3)
 def test_a_changed_file_is_a_graph_or_one_line(
     graph: Graph, seed: random.Random, changes: int
 ) -> None:
@@ -371,7 +371,7 @@ def test_a_changed_file_is_a_graph_or_one_line(
 
 
 @given(st.randoms(use_true_random=False), st.booleans())
-@settings(max_examples=300)
+@examples(3)
 def test_a_text_with_other_characters_is_a_graph_or_one_line(
     seed: random.Random, as_json: bool
 ) -> None:

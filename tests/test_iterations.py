@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
+from sizes import examples
 from strategies import attention_programs, bound_programs, plain_algorithms, random_schedules
 
 import iosim
@@ -49,7 +50,6 @@ def check_alike(program: Any, sizes: Any, tiles: Any, M: int, hbm: Any) -> Any:
     return want
 
 
-@settings(max_examples=150, deadline=None)
 @given(bound_programs(most=9) | attention_programs(most=9), st.integers(0, 2))
 def test_schedules_run_as_the_plain_interpreter_runs_them(case: Any, less: int) -> None:
     algorithm, problem, tiles = case
@@ -60,7 +60,6 @@ def test_schedules_run_as_the_plain_interpreter_runs_them(case: Any, less: int) 
     assert (want[0] is iosim.base.errors.CapacityError) == (iosim.peak(instance) > M)
 
 
-@settings(max_examples=150, deadline=None)
 @given(random_schedules())
 def test_random_schedules_run_as_the_plain_interpreter_runs_them(case: Any) -> None:
     program, sizes, tiles = case
@@ -94,7 +93,7 @@ def changed(
     return (*body[:k], *[node] * (2 * (kind == "double")), *body[k + 1 :])
 
 
-@settings(max_examples=400, deadline=None)
+@examples(3)
 @given(bound_programs(most=6), st.integers(1, 2), st.integers(0, 1), st.integers(0, 2**32))
 def test_wrong_programs_are_refused_alike(case: Any, times: int, less: int, number: int) -> None:
     """With the same message, or run alike where a change happens to be none or a right one."""

@@ -11,7 +11,6 @@ import layers_by_hand as by_hand
 import numpy as np
 import pytest
 from hypothesis import given as given_any
-from hypothesis import settings
 from hypothesis import strategies as st
 from layer_runs import (
     BERT,
@@ -28,6 +27,7 @@ from layer_runs import (
     draw_inputs,
     masks,
 )
+from sizes import examples
 
 from iosim.base.errors import InputError
 from iosim.core.algorithms import algorithm
@@ -92,7 +92,7 @@ def configs(draw: Any) -> tuple[Config, int, int, int]:
 
 
 @given_any(configs(), st.sampled_from(WAYS))
-@settings(max_examples=60, deadline=None)
+@examples(1 / 2)
 def test_layers_of_any_size(ask: tuple[Config, int, int, int], attention: str) -> None:
     """Prefill is the layer by hand, and decoding gives its last rows."""
     config, batch, N, tokens = ask

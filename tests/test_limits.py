@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from sizes import examples
 from test_cli import iosim_, ok
 
 import iosim
@@ -51,7 +52,7 @@ factors = st.decimals("1.000001", 9, places=6) | st.decimals("1.01", 3, places=2
 summands = st.integers(1, 2**40) | st.decimals("0.01", 99, places=2)
 
 
-@settings(max_examples=400)
+@examples(3)
 @given(bounds, bounds, st.tuples(st.just("x"), factors) | st.tuples(st.just("+"), summands))
 @example(1, 1, ("x", "1.1"))
 @example(7, 7, ("+", "0.01"))

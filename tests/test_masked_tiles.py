@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sizes import examples
 
 import iosim
 from iosim.base.errors import InputError
@@ -66,7 +67,6 @@ CASES = [
 ]
 
 
-@settings(max_examples=250, deadline=None)
 @given(st.sampled_from(CASES), st.integers(1, 40), st.data())
 def test_bounds_of_boxes_are_below_everything_inside(
     case: tuple[str, int], N: int, data: Any
@@ -110,7 +110,6 @@ def test_words_by_a_hold_have_both_bounds(name: str) -> None:
         assert plan.ends.shared.keys() == (set() if apart else {"B_c1"})
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(HELD), st.integers(1, 10), st.integers(1, 4), st.data())
 def test_bounds_at_the_ends_of_a_hold_are_below_everything_that_fits(
     case: tuple[str, int], N: int, d: int, data: Any
@@ -145,7 +144,6 @@ def test_bounds_at_the_ends_of_a_hold_are_below_everything_that_fits(
                     assert bound <= plan.total.evaluate(value)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(range(len(OPTIONS))), st.integers(2, 40), st.integers(1, 6), st.data())
 def test_bounds_on_lines_are_below_everything_inside(k: int, N: int, d: int, data: Any) -> None:
     traced, sizes = program("small_cache", OPTIONS[k]), problem(N, OPTIONS[k], d).sizes
@@ -210,7 +208,6 @@ SOLVED = [
 ]
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from(SOLVED),
     st.sampled_from([None, *OPTIONS[:5]]),
@@ -283,7 +280,7 @@ def test_large_sizes_are_bounded_as_well(
     assert sum(looks) < 4000
 
 
-@settings(max_examples=60, deadline=None)
+@examples(1 / 2)
 @given(st.sampled_from([0, 1, 2]), st.integers(1, 12), st.integers(1, 3), st.data())
 def test_no_more_of_a_hold_fits_than_its_reach(k: int, N: int, d: int, data: Any) -> None:
     traced, sizes = program("flash2_keep", OPTIONS[k]), problem(N, OPTIONS[k], d).sizes
@@ -319,7 +316,7 @@ def test_a_sum_over_few_tiles_is_bounded_tile_by_tile(span: str) -> None:
         assert int(OnArrays(low, high)(atom)[0]) == min(words)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(3)
 @given(st.data())
 def test_a_sum_of_lengths_is_above_its_integral(data: Any) -> None:
     """Any span whose ends rise with the tile's, at every step between two."""

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import Memory, blocks
+from sizes import examples
 
 import iosim
 from iosim.base.errors import InputError, ProgramError
@@ -106,7 +107,7 @@ def caches(draw: st.DrawFn) -> tuple[PagedAttention, dict[str, int], bool]:
     return problem, {"B_r": draw(st.integers(1, 5))}, draw(st.booleans())
 
 
-@settings(max_examples=60, deadline=None)
+@examples(1 / 2)
 @given(caches())
 def test_every_count_of_paged_decoding_agrees(case: Any) -> None:
     problem, tiles, shared = case
@@ -166,7 +167,7 @@ def test_compulsory_words_are_reached_but_for_the_table() -> None:
     assert best.total_words < 1.0003 * words
 
 
-@settings(max_examples=40, deadline=None)
+@examples(1 / 2)
 @given(caches(), st.integers(1, 200))
 def test_no_schedule_beats_the_bound_and_tiles_are_optimal(case: Any, M: int) -> None:
     problem, _, _ = case

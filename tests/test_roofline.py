@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 import roofline_oracle as oracle
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
+from sizes import examples
 from test_cli import iosim_, ok
 from test_malformed_input import NASTY, drawn_once
 
@@ -168,7 +169,7 @@ def test_a_speed_belongs_to_one_boundary(field: str) -> None:
     assert math.isclose(after.limits[SPEED_FIELDS[field]], before.limits[SPEED_FIELDS[field]] / 2)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(1 / 2)
 @given(
     field=st.sampled_from(["dram_bytes_per_s", "l2_bytes_per_s", "sram_bytes", "cache_bytes"]),
     by=st.integers(2, 9),

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import Memory, blocks
+from sizes import examples
 from strategies import Square, split_schedules
 
 import iosim
@@ -179,7 +180,7 @@ def agree(problem: iosim.Attention, tiles: dict[str, int]) -> None:
     np.testing.assert_allclose(mine, O, rtol=1e-12, atol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(1 / 2)
 @given(decodings())
 def test_every_count_of_flash_decoding_agrees(case: Any) -> None:
     agree(*case)
@@ -349,7 +350,6 @@ def test_a_derived_axis_by_points_by_numbers_and_whole() -> None:
             assert iosim.optimal_tiles(program, problem, M).total_words == min(fit)
 
 
-@settings(max_examples=150, deadline=None)
 @given(split_schedules())
 def test_random_schedules_over_the_tiles_of_loops(case: Any) -> None:
     program, sizes, tiles = case
@@ -364,7 +364,7 @@ def test_random_schedules_over_the_tiles_of_loops(case: Any) -> None:
     assert int(iosim.peak_many(program, sizes | tiles)) == top
 
 
-@settings(max_examples=40, deadline=None)
+@examples(1 / 2)
 @given(split_schedules(most=5), st.integers(1, 60))
 def test_random_schedules_are_tiled_optimally(case: Any, M: int) -> None:
     program, sizes, _ = case

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import walking
-from hypothesis import given, settings
+from hypothesis import given
+from sizes import examples
 from strategies import Cube, stacked_copies
 
 import iosim
@@ -48,7 +49,6 @@ def check_counts(program: Any, sizes: dict[str, int], tiles: dict[str, int]) -> 
     return runs[0]
 
 
-@settings(max_examples=100, deadline=None)
 @given(stacked_copies())
 def test_stacked_copies_move_every_word_where_it_belongs(case: Any) -> None:
     program, sizes, tiles = case
@@ -139,7 +139,7 @@ def test_kernels_count_themselves(step: str | None, tiles: dict[str, int]) -> No
     assert np.abs(outcome.outputs["B"] - by_hand(hbm["A"])).max() < 1e-5
 
 
-@settings(max_examples=8, deadline=None)
+@examples(1 / 10)
 @given(stacked_copies())
 def test_random_copies_count_themselves(case: Any) -> None:
     program, sizes, tiles = case

@@ -6,8 +6,9 @@ import math
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sizes import examples
 
 from iosim.base.errors import ProgramError
 from iosim.core.counting import sums
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.numbers
 lines = st.builds(Line, st.integers(-40, 40), st.integers(-9, 9))
 
 
-@settings(max_examples=300)
+@examples(3)
 @given(st.integers(0, 30), st.integers(0, 50), st.integers(0, 50), st.integers(1, 30))
 def test_floor_sums_are_what_adding_up_gives(n: int, a: int, b: int, m: int) -> None:
     found = sums.floor_sums(n, a, b, m, 3, 3)
@@ -27,7 +28,7 @@ def test_floor_sums_are_what_adding_up_gives(n: int, a: int, b: int, m: int) -> 
             assert found[p][q] == sum(t**p * ((a * t + b) // m) ** q for t in range(n))
 
 
-@settings(max_examples=300)
+@examples(3)
 @given(st.integers(0, 25), st.lists(st.integers(-9, 9), min_size=1, max_size=5))
 def test_sums_of_polynomials(n: int, coefficients: list[int]) -> None:
     want = sum(c * t**k for t in range(n) for k, c in enumerate(coefficients))
@@ -43,7 +44,7 @@ def test_signs_change_where_a_line_turns(line: Line) -> None:
     assert {line(t) < 0 for t in range(at - 5, at)} != {line(t) < 0 for t in range(at, at + 5)}
 
 
-@settings(max_examples=500)
+@examples(3)
 @given(
     st.integers(0, 40),
     st.lists(

@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sizes import examples
 from strategies import plain_algorithms
 from test_cli import iosim_, ok
 
@@ -117,7 +118,7 @@ def test_rows_carry_their_tasks(options: dict[str, Any], tmp_path: Path) -> None
         assert all(row[name] == value for name, value in task.sizes)
 
 
-@settings(max_examples=25)
+@examples(1 / 5)
 @given(
     name=st.sampled_from([a.name for a in plain_algorithms()]),
     N=st.integers(1, 300),

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sizes import examples
 from strategies import plain_algorithms
 
 import iosim
@@ -135,7 +136,7 @@ def test_no_schedule_moves_less_than_any_bound() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@examples(3)
 @given(st.integers(1, 400), st.integers(1, 40), st.integers(1, 3), st.integers(3, 20000))
 def test_no_schedule_moves_less_than_any_bound_one_by_one(
     n: int, d: int, heads: int, M: int

@@ -17,10 +17,10 @@ import backward_oracle
 import numpy as np
 import oracle
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import Memory
-from sizes import draws
+from sizes import draws, examples
 from strategies import few_tiles, plain_algorithms, random_schedules, searchable
 
 import iosim
@@ -84,7 +84,6 @@ def test_candidates_are_those_of_a_list(n: int) -> None:
         assert (floors == np.searchsorted(values, limits, side="right") - 1).all(), choice
 
 
-@settings(max_examples=200)
 @given(searchable())
 def test_equal_to_brute_force(case: Any) -> None:
     algorithm, problem, M = case
@@ -143,7 +142,7 @@ def test_equal_to_brute_force_with_a_hold(M: int) -> None:
     assert found.total_words == total
 
 
-@settings(max_examples=60)
+@examples(1 / 2)
 @given(st.integers(1, 100), st.integers(1, 40), st.integers(1, 30000))
 def test_the_lattice_of_powers_of_two(N: int, d: int, M: int) -> None:
     algorithm, problem = iosim.algorithm("flash2"), Attention(N, d)
@@ -198,7 +197,6 @@ def test_a_larger_hold_may_take_less() -> None:
     assert any(b < a for a, b in itertools.pairwise(peaks))
 
 
-@settings(max_examples=120)
 @given(searchable(), st.data())
 def test_equal_to_brute_force_with_fixed_tiles(case: Any, data: Any) -> None:
     algorithm, problem, M = case
@@ -510,7 +508,6 @@ def test_schedules_that_break_the_usual_facts(schedule: Any) -> None:
             assert (found.total_words, found.peak_words <= M) == (best, True), (N, d, M)
 
 
-@settings(max_examples=150, deadline=None)
 @given(random_schedules(), st.sampled_from([0, 64]))
 def test_random_schedules_get_their_optimum(case: Any, few: int) -> None:
     """Random schedules, for which any of the usual facts may fail; every tile tried."""
@@ -819,7 +816,7 @@ def test_of_equal_tilings_the_first_is_taken(name: str) -> None:
     assert ties
 
 
-@settings(max_examples=40, deadline=None)
+@examples(1 / 2)
 @given(st.data())
 def test_powers_of_two_and_ends_of_holds(data: Any) -> None:
     """The lattice of a GPU, every tiling on it tried."""

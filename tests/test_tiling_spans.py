@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import random_schedules
 
@@ -109,7 +109,6 @@ def check_ties(
             rest = {t for t in rest if t[i] == got[i]}
 
 
-@settings(max_examples=250, deadline=None)
 @given(random_schedules(mixed=True), st.sampled_from([0, 64]), st.booleans(), st.data())
 def test_random_spans_get_their_optimum(case: Any, few: int, long: bool, data: Any) -> None:
     """Spans from and to anything: holds, tile sizes, numbers, names of other axes."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Square
 from walking import agree
@@ -95,7 +95,6 @@ SCHEDULES = {
 FORMULAS = {name: symbols.count(program) for name, program in SCHEDULES.items()}
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(list(SCHEDULES)), st.data())
 def test_windows_sinks_and_holds_are_counted_alike(name: str, data: Any) -> None:
     program = SCHEDULES[name]

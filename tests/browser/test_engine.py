@@ -12,9 +12,9 @@ import test_block_options
 import test_blocks
 import test_paged
 from engine import Engine, speed
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from sizes import draws
+from sizes import examples
 from strategies import (
     Square,
     algorithms,
@@ -142,7 +142,7 @@ def agree(engine: Engine, case: Case) -> None:
         assert re.match(starts, code), (line, code)
 
 
-@settings(max_examples=draws(3000, 800))
+@examples(8)
 @given(cases())
 def test_random_instances(engine: Engine, case: Any) -> None:
     try:
@@ -211,7 +211,7 @@ def large(draw: st.DrawFn) -> Case:
     return program, sizes, tiles, {}
 
 
-@settings(max_examples=draws(1500, 400))
+@examples(4)
 @given(large())
 def test_large_instances(engine: Engine, case: Any) -> None:
     program, sizes, tiles, _ = case
@@ -237,7 +237,6 @@ def walks(instance: Any) -> bool:
     return any(instance.env[axis] > 200 for axis in loops)
 
 
-@settings(max_examples=draws(400, 150))
 @given(bound_programs(), st.data())
 def test_what_cannot_be_bound(engine: Engine, case: Any, data: Any) -> None:
     """Names that are missing or unknown, and values that are no sizes."""

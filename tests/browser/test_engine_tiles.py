@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from engine import Engine
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from sizes import draws
 from strategies import (
     Square,
     dependent_schedules,
@@ -199,7 +198,6 @@ ANY = st.one_of(
 )
 
 
-@settings(max_examples=draws(400, 120))
 @given(ANY, st.integers(1, 200))
 def test_best_tiles_of_random_programs(engine: Engine, case: Any, M: int) -> None:
     """Programs whose words fall and rise with parameters in other ways than those of attention."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from engine import Node, build
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from sizes import draws
+from sizes import examples
 
 import iosim
 from iosim.base.errors import InputError
@@ -135,7 +135,7 @@ def expressions() -> st.SearchStrategy[str]:
     return st.recursive(atoms, wider, max_leaves=8)
 
 
-@settings(max_examples=draws(600, 200))
+@examples(2)
 @given(expressions(), st.lists(st.integers(1, 50), min_size=4, max_size=4))
 def test_formulas_are_read_as_python_reads_them(node: Node, text: str, at: list[int]) -> None:
     values = dict(zip(NAMES, at, strict=True))

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from engine import Engine, build
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from sizes import draws
 from test_engine import Case, cases
 
 import iosim
@@ -169,7 +168,6 @@ def agree(timeline: Engine, case: Case, chosen: list[float]) -> None:
         assert step == next(over, 0)
 
 
-@settings(max_examples=draws(400, 150), deadline=None)
 @given(case=cases(), chosen=st.lists(st.floats(0, 1), max_size=6))
 def test_moments_are_those_of_a_walk(timeline: Engine, case: Case, chosen: list[float]) -> None:
     agree(timeline, case, chosen)
