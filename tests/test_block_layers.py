@@ -228,6 +228,35 @@ def test_what_is_no_attention_under_a_block_mask() -> None:
     assert "S0 is read elsewhere, or kept" in refused(scores(blocks(), keeps=("O", "S0")))
 
 
+def test_the_rows_of_a_block_mask_are_those_of_attention() -> None:
+    """Also where more heads share the keys than there are rows."""
+    write = Writer({"r": 9, "j": 6, "k": 6, "p": 3, "q": 2})
+    write("scores", "contraction", "Q[r j p], K[k p] -> S[r j k]")
+    write("mask", "block_mask", "S[r j k] -> T[r j k]", "j k", blocks=BANDS)
+    write("softmax", "softmax", "T[r j k] -> P[r j k]", "k")
+    write("sum", "contraction", "P[r j k], V[k q] -> O[r j q]")
+    graph = Graph("shared", tuple(write.operators))
+    found = kernel(graph, [op.name for op in graph.operators], 10_000)
+    want = attend({"b": 1, "g": 1, "r": 9, "j": 6, "k": 6, "d": 3, "e": 2}, BANDS)
+    assert found.crossing.loads == moved(want, 10_000).loads
+    assert found.operators[0].flop == want.flop
+    again = Writer(write.sizes, write.operators[:1], dict(write.known))
+    again("mask", "causal", "S[r j k] -> T[r j k]", "j k")
+    again("block mask", "block_mask", "T[r j k] -> U[r j k]", "r k", blocks=_of(9, 6))
+    again("softmax", "softmax", "U[r j k] -> P[r j k]", "k")
+    again("sum", "contraction", "P[r j k], V[k q] -> O[r j q]")
+    says = refused(Graph("two kinds of rows", tuple(again.operators)))
+    assert "block mask hides along other axes than the softmax" in says
+
+
+def test_an_output_that_nobody_needs_is_in_no_bound() -> None:
+    op = attend({"b": 1, "g": 2, "r": 1, "j": 6, "k": 6, "d": 3, "e": 2}, BANDS, kept=True)
+    for keeps, least in ((("O", "L"), moved(op, 10_000).least), (("L",), None)):
+        found = kernel(Graph("one", (op,), frozenset(keeps)), ["one"], 10_000)
+        assert found.crossing.least == least
+        assert {*found.crossing.stores} == {*keeps}
+
+
 def _of(rows: int, columns: int) -> MarkedTiles:
     return MarkedTiles.of(np.ones((rows, columns), bool), 1, 1)
 
