@@ -20,7 +20,7 @@ from iosim.devices.program import (
     Node,
     Rounds,
     Send,
-    Shard,
+    Sharded,
     Slab,
     Together,
     Way,
@@ -48,7 +48,7 @@ class DeviceBuilder:
     ...     b.output(x, "Y")
     >>> program = trace("one_step", Copy.plain_form(), one_step)
     >>> program.body[0].into
-    Slab(name='X', dims=(Shard(axis='n', shift=-1, turn=0),))
+    Slab(name='X', dims=(Sharded(axis='n', shift=-1, turn=0),))
     """
 
     def __init__(self, form: Form) -> None:
@@ -188,26 +188,26 @@ def _arriving(slab: Slab, to: Way) -> Slab:
         tuple(
             dim
             if isinstance(dim, str)
-            else Shard(dim.axis, dim.shift - to.shift, dim.turn - to.turn)
+            else Sharded(dim.axis, dim.shift - to.shift, dim.turn - to.turn)
             for dim in slab.dims
         ),
     )
 
 
-def _map(slab: Slab, change: Callable[[Shard], Shard]) -> Slab:
+def _map(slab: Slab, change: Callable[[Sharded], Sharded]) -> Slab:
     return Slab(slab.name, tuple(d if isinstance(d, str) else change(d) for d in slab.dims))
 
 
 def _turned(slab: Slab, turn: int) -> Slab:
-    return _map(slab, lambda d: Shard(d.axis, d.shift, d.turn + turn))
+    return _map(slab, lambda d: Sharded(d.axis, d.shift, d.turn + turn))
 
 
 def _shifted(slab: Slab, shift: int) -> Slab:
-    return _map(slab, lambda d: Shard(d.axis, d.shift + shift, d.turn))
+    return _map(slab, lambda d: Sharded(d.axis, d.shift + shift, d.turn))
 
 
 def _next_round(slab: Slab) -> Slab:
-    return _map(slab, lambda d: Shard(d.axis, d.shift + d.turn, d.turn))
+    return _map(slab, lambda d: Sharded(d.axis, d.shift + d.turn, d.turn))
 
 
 def _check_apart(body: tuple[Node, ...]) -> None:

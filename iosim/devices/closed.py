@@ -13,7 +13,7 @@ import sympy
 
 from iosim.base.errors import ProgramError
 from iosim.bounds import sym
-from iosim.devices.program import Branch, DeviceProgram, Levels, Rounds, Send, Shard, Together
+from iosim.devices.program import Branch, DeviceProgram, Levels, Rounds, Send, Sharded, Together
 
 P, p = sympy.Symbol("P", integer=True, positive=True), sympy.Symbol("p", integer=True)
 
@@ -85,10 +85,10 @@ def _sends(program: DeviceProgram) -> Any:
                     yield one, loop
 
 
-def _parts(send: Send) -> tuple[Any, list[Shard]]:
+def _parts(send: Send) -> tuple[Any, list[Sharded]]:
     """The product of the whole dimensions, and the sharded ones."""
     whole = sympy.prod([_size(dim) for dim in send.source.dims if isinstance(dim, str)])
-    return whole, [dim for dim in send.source.dims if isinstance(dim, Shard)]
+    return whole, [dim for dim in send.source.dims if isinstance(dim, Sharded)]
 
 
 def _of_device(send: Send, loop: Any) -> Any:

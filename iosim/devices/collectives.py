@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iosim.devices.builder import DeviceBuilder, Tracked, tree_send
-from iosim.devices.program import Around, Shard
+from iosim.devices.program import Around, Sharded
 
 
 def all_gather(b: DeviceBuilder, x: Tracked, axis: str, name: str) -> Tracked:
@@ -11,7 +11,7 @@ def all_gather(b: DeviceBuilder, x: Tracked, axis: str, name: str) -> Tracked:
 
     Every device sends P − 1 parts.
     """
-    dims = tuple(axis if dim == Shard(axis) else dim for dim in x.slab.dims)
+    dims = tuple(axis if dim == Sharded(axis) else dim for dim in x.slab.dims)
     whole = b.make(name, *dims)
     b.op("copy", whole.part(axis), x)
     _gather_parts(b, whole, axis)
@@ -48,7 +48,7 @@ def tree_all_reduce(b: DeviceBuilder, x: Tracked) -> None:
 def all_to_all(b: DeviceBuilder, x: Tracked, sharded: str, axis: str, name: str) -> Tracked:
     """A tensor sharded along `axis` and whole along `sharded`, from the other way round."""
     dims = tuple(
-        Shard(axis) if dim == axis else sharded if dim == Shard(sharded) else dim
+        Sharded(axis) if dim == axis else sharded if dim == Sharded(sharded) else dim
         for dim in x.slab.dims
     )
     y = b.make(name, *dims)

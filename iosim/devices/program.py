@@ -1,6 +1,6 @@
 """What a distributed schedule is: what each of P devices holds, computes, and sends to which.
 
-All devices run the same program.  A `Shard` dimension says which part of an axis a device has, by
+All devices run the same program.  A `Sharded` dimension says which part of an axis a device has, by
 its own number p, so that one text serves every device and every P.
 """
 
@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True)
-class Shard:
+class Sharded:
     """Part (p + shift + turn·t) mod P of an axis, on device p in round t.
 
-    >>> print(Shard("N"), Shard("N", -1, -1), Shard("N", 0, 2))
+    >>> print(Sharded("N"), Sharded("N", -1, -1), Sharded("N", 0, 2))
     N[p] N[p - 1 - t] N[p + 2t]
     """
 
@@ -37,14 +37,14 @@ def _place(shift: int, turn: int) -> str:
 
 
 # A whole axis, or a part of one.
-Dim: TypeAlias = str | Shard
+Dim: TypeAlias = str | Sharded
 
 
 @dataclass(frozen=True)
 class Slab:
     """A resident tensor, or the part of it that its dimensions say.
 
-    >>> print(Slab("K", ("kv_heads", Shard("N"), "d")))
+    >>> print(Slab("K", ("kv_heads", Sharded("N"), "d")))
     K[kv_heads, N[p], d]
     """
 
@@ -60,7 +60,7 @@ class Slab:
         >>> print(Slab("X", ("n",)).part("n", 1))
         X[n[p + 1]]
         """
-        sharded = Shard(axis, shift, turn)
+        sharded = Sharded(axis, shift, turn)
         return Slab(self.name, tuple(sharded if dim == axis else dim for dim in self.dims))
 
 

@@ -22,7 +22,7 @@ from iosim.devices.program import (
     Make,
     Rounds,
     Send,
-    Shard,
+    Sharded,
     Slab,
     Together,
     Way,
@@ -98,7 +98,7 @@ class OnDevices:
         """Axis → how many positions each part has, exact integers."""
         return {axis: self.sharding_of(axis).extents(n, self.P) for axis, n in self.sizes.items()}
 
-    def turned(self, dim: Shard, t: int) -> NDArray[np.int64]:
+    def turned(self, dim: Sharded, t: int) -> NDArray[np.int64]:
         """Which part each device has of a sharded dimension in round t."""
         return (np.arange(self.P) + dim.shift + dim.turn * t) % self.P
 
@@ -136,7 +136,7 @@ class OnDevices:
         whole = [(0, self.sizes["N"], 1)]
 
         def parts(dim: Dim) -> list[int]:
-            found: list[int] = self.turned(dim, t).tolist() if isinstance(dim, Shard) else []
+            found: list[int] = self.turned(dim, t).tolist() if isinstance(dim, Sharded) else []
             return found or [-1] * self.P
 
         found = np.full(self.P, 0, object)

@@ -10,7 +10,7 @@ from typing import Any
 from iosim.base.errors import InputError
 from iosim.core.problem import BaseProblem, Form
 from iosim.devices.builder import DeviceBuilder, trace
-from iosim.devices.program import DeviceProgram, Shard
+from iosim.devices.program import DeviceProgram, Sharded
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,6 @@ class DeviceSchedule:
         """The axis along which each input and output is sharded; "" where all devices have all."""
         ends = [*((x.name, x) for x in self.program.inputs), *self.program.outputs]
         return {
-            name: next((dim.axis for dim in slab.dims if isinstance(dim, Shard)), "")
+            name: next((dim.axis for dim in slab.dims if isinstance(dim, Sharded)), "")
             for name, slab in ends
         }

@@ -10,7 +10,7 @@ from iosim.core.problem import Attention
 from iosim.devices.builder import DeviceBuilder
 from iosim.devices.collectives import all_gather
 from iosim.devices.ops import LOWEST
-from iosim.devices.program import Shard
+from iosim.devices.program import Sharded
 from iosim.devices.schedules._entry import DeviceSchedule
 
 
@@ -18,7 +18,7 @@ def build(b: DeviceBuilder) -> None:
     """The schedule."""
     q, k, v = b.holds("Q", "N"), b.holds("K", "N"), b.holds("V", "N")
     keys, values = all_gather(b, k, "N", "all K"), all_gather(b, v, "N", "all V")
-    rows = ("kv_heads", "group", Shard("N"))
+    rows = ("kv_heads", "group", Sharded("N"))
     o, m, l = b.make("O", *rows, "d"), b.make("m", *rows, fill=LOWEST), b.make("l", *rows)
     b.op("attend", o, m, l, q, keys, values)
     b.op("finish", o, l)

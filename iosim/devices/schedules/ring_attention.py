@@ -10,14 +10,14 @@ from __future__ import annotations
 from iosim.core.problem import Attention
 from iosim.devices.builder import DeviceBuilder
 from iosim.devices.ops import LOWEST
-from iosim.devices.program import Shard
+from iosim.devices.program import Sharded
 from iosim.devices.schedules._entry import DeviceSchedule
 
 
 def build(b: DeviceBuilder) -> None:
     """The schedule."""
     q, k, v = b.holds("Q", "N"), b.holds("K", "N"), b.holds("V", "N")
-    rows = ("kv_heads", "group", Shard("N"))
+    rows = ("kv_heads", "group", Sharded("N"))
     o, m, l = b.make("O", *rows, "d"), b.make("m", *rows, fill=LOWEST), b.make("l", *rows)
     for _ in b.rounds(k, v):
         with b.together():

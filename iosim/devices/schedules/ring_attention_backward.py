@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from iosim.core.problem import AttentionBackward
 from iosim.devices.builder import DeviceBuilder
-from iosim.devices.program import Shard
+from iosim.devices.program import Sharded
 from iosim.devices.schedules._entry import DeviceSchedule
 
 
@@ -15,7 +15,7 @@ def build(b: DeviceBuilder) -> None:
     """The schedule."""
     q, k, v = b.holds("Q", "N"), b.holds("K", "N"), b.holds("V", "N")
     o, do, L = b.holds("O", "N"), b.holds("dO", "N"), b.holds("L", "N")
-    rows, keys = ("kv_heads", "group", Shard("N")), ("kv_heads", Shard("N"), "d")
+    rows, keys = ("kv_heads", "group", Sharded("N")), ("kv_heads", Sharded("N"), "d")
     D, dq = b.make("D", *rows), b.make("dQ", *rows, "d")
     dk, dv = b.make("dK", *keys), b.make("dV", *keys)
     b.op("row_sums", D, o, do)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from iosim.devices.builder import DeviceBuilder
 from iosim.devices.collectives import all_reduce
 from iosim.devices.problems import FeedForward
-from iosim.devices.program import Shard
+from iosim.devices.program import Sharded
 from iosim.devices.schedules._entry import DeviceSchedule
 
 
 def build(b: DeviceBuilder) -> None:
     """The schedule."""
     x, w1, w2 = b.holds("X"), b.holds("W1", "inner"), b.holds("W2", "inner")
-    h, y = b.make("H", "rows", Shard("inner")), b.make("Y", "rows", "width")
+    h, y = b.make("H", "rows", Sharded("inner")), b.make("Y", "rows", "width")
     b.op("matmul", h, x, w1)
     b.op("relu", h)
     b.op("matmul", y, h, w2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from iosim.devices.builder import DeviceBuilder
 from iosim.devices.collectives import all_gather, reduce_scatter
 from iosim.devices.problems import FeedForward
-from iosim.devices.program import Shard
+from iosim.devices.program import Sharded
 from iosim.devices.schedules._entry import DeviceSchedule
 
 
@@ -17,7 +17,7 @@ def build(b: DeviceBuilder) -> None:
     """The schedule."""
     x, w1, w2 = b.holds("X", "rows"), b.holds("W1", "inner"), b.holds("W2", "inner")
     every = all_gather(b, x, "rows", "all X")
-    h = b.make("H", "rows", Shard("inner"))
+    h = b.make("H", "rows", Sharded("inner"))
     b.op("matmul", h, every, w1)
     b.drop(every)
     b.op("relu", h)

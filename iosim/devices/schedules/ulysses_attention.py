@@ -11,7 +11,7 @@ from iosim.core.problem import Attention
 from iosim.devices.builder import DeviceBuilder
 from iosim.devices.collectives import all_to_all
 from iosim.devices.ops import LOWEST
-from iosim.devices.program import Shard
+from iosim.devices.program import Sharded
 from iosim.devices.schedules._entry import DeviceSchedule
 
 
@@ -20,7 +20,7 @@ def build(b: DeviceBuilder) -> None:
     q, k, v = (
         all_to_all(b, b.holds(name, "N"), "N", "kv_heads", f"heads of {name}") for name in "QKV"
     )
-    rows = (Shard("kv_heads"), "group", "N")
+    rows = (Sharded("kv_heads"), "group", "N")
     o, m, l = b.make("heads of O", *rows, "d"), b.make("m", *rows, fill=LOWEST), b.make("l", *rows)
     b.op("attend", o, m, l, q, k, v)
     b.op("finish", o, l)

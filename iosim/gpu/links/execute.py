@@ -14,7 +14,7 @@ import numpy as np
 
 from iosim.devices import OnDevices
 from iosim.devices.ops import OPS
-from iosim.devices.program import Compute, Dim, Drop, Make, Send, Shard, Slab, Way
+from iosim.devices.program import Compute, Dim, Drop, Make, Send, Sharded, Slab, Way
 from iosim.gpu.errors import GpuError
 
 Run = tuple[int, int, int]
@@ -48,7 +48,7 @@ class Rank:
             self.places[axis] = [(sum(lengths[:k]), n) for k, n in enumerate(lengths)]
         self.ways: dict[tuple[Way, int], tuple[int, list[int]]] = {}
         sends = [x for step in self.steps for x in step.nodes if isinstance(x, Send)]
-        sharded = [d.axis for x in sends for d in x.source.dims if isinstance(d, Shard)]
+        sharded = [d.axis for x in sends for d in x.source.dims if isinstance(d, Sharded)]
         self.first = sharded[0] if sharded else ""
         if len(set(sharded)) > 1:
             raise GpuError(
@@ -106,7 +106,7 @@ class Rank:
         """A slab of a tensor that is held."""
         x = self.memory[slab.name]
         for k, (dim, whole) in enumerate(zip(slab.dims, self.whole[slab.name], strict=True)):
-            if whole and isinstance(dim, Shard):
+            if whole and isinstance(dim, Sharded):
                 x = x.narrow(k, *self.places[dim.axis][self.part(dim, t)])
         return x
 
@@ -115,7 +115,7 @@ class Rank:
         for slab in self.instance.schedule.program.inputs:
             x = inputs[slab.name]
             for k, dim in enumerate(slab.dims):
-                if isinstance(dim, Shard) or dim == self.first:
+                if isinstance(dim, Sharded) or dim == self.first:
                     at = self.torch.from_numpy(self.positions(dim, 0)).to(x.device)
                     x = x.index_select(k, at)
             held = self.empty(slab, 0, self.dtype)
