@@ -33,6 +33,7 @@ from iosim.models.layers.files import load
 from iosim.models.layers.models import Config
 from iosim.pebbling.readers import from_file
 from iosim.pebbling.readers.moves import moves_from
+from iosim.report.table import read_csv
 from iosim.sweep import Sweep
 
 # Reader → what its files end in, and their language.
@@ -110,6 +111,14 @@ def test_a_packed_file_is_read_under_both_names(tmp_path: Path) -> None:
     assert stored(path) == path
     assert (read_json(path), read_json(packed)) == ({"x": 2}, {"x": 1})
     assert not stored(tmp_path / "y.json").exists()
+
+
+def test_a_packed_table_is_read_and_drawn(tmp_path: Path) -> None:
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(TABLE.format("a").encode()))
+    assert read_csv(tmp_path / "t.csv") == read_csv(tmp_path / "t.csv.gz")
+    assert read_csv(tmp_path / "t.csv")[1]["total_words"] == 5
+    (tmp_path / "t.csv.gz").write_bytes(b"kind,name\n")
+    assert "as a table (gzip can't unpack it" in one_line(read_csv, tmp_path / "t.csv")
 
 
 def test_a_packed_file_has_the_limits_of_a_plain_one(tmp_path: Path) -> None:

@@ -50,13 +50,13 @@ def _read(path: str | Path, language: str, most: int) -> Any:
         raise InputError(f"cannot read {str(path)!r} as {language}: {error}") from None
 
 
-def read_text(path: str | Path, most: int = MOST_BYTES) -> str:
-    """The text of a regular file; raises InputError where it has none, or more than `most` bytes.
+def read_text(path: str | Path, most: int = MOST_BYTES, *, pipes: bool = False) -> str:
+    """The text of a file that `read_bytes` takes; raises InputError where it has none.
 
     A name before the error is for the caller to give.
     """
     try:
-        return read_bytes(path, most).decode("utf-8-sig")
+        return read_bytes(path, most, pipes=pipes).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"it is no UTF-8 text ({error})") from None
 

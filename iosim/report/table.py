@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -10,9 +11,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from iosim.base.errors import InputError
+from iosim.base.reading import read_text
 from iosim.base.writing import replacing, target
 
 Row = Mapping[str, Any]
+# Of a table that is read.
+MOST_BYTES = 2**30
 
 
 def write_csv(path: str | os.PathLike[str], rows: Sequence[Row]) -> Path:
@@ -34,7 +38,7 @@ def write_csv(path: str | os.PathLike[str], rows: Sequence[Row]) -> Path:
 def read_csv(
     path: str | os.PathLike[str], needs: Sequence[str] = (), numbers: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """Read rows, numbers as numbers and empty cells as None.
+    """Read rows, numbers as numbers and empty cells as None; also what gzip packed.
 
     Args:
         needs: columns that must be there.
@@ -44,21 +48,17 @@ def read_csv(
     holds something else in a column of numbers; the line is named.
     """
     try:
-        if Path(path).is_char_device():
-            raise OSError(None, "it is a device")
-        with Path(path).open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            columns = reader.fieldnames or []
-            rows: list[dict[str, Any]] = []
-            for row in reader:
-                if None in row:
-                    raise InputError(f"{str(path)!r}, line {reader.line_num}: too many cells")
-                rows.append({str(k): _value(v) for k, v in row.items()})
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        why = error.strerror if isinstance(error, OSError) else error
+        text = read_text(Path(path), MOST_BYTES, pipes=True)
+        reader = csv.DictReader(io.StringIO(text, newline=""))
+        columns = reader.fieldnames or []
+        cells = [(reader.line_num, row) for row in reader]
+    except (InputError, csv.Error) as error:
         raise InputError(
-            f"cannot read {str(path)!r} as a table ({why}): give a CSV file that iosim wrote"
+            f"cannot read {str(path)!r} as a table ({error}): give a CSV file that iosim wrote"
         ) from error
+    if bad := next((line for line, row in cells if None in row), None):
+        raise InputError(f"{str(path)!r}, line {bad}: too many cells")
+    rows = [{str(k): _value(v) for k, v in row.items()} for _, row in cells]
     if missing := [name for name in (*needs, *numbers) if name not in columns]:
         raise InputError(
             f"{str(path)!r} has no column {', '.join(missing)}: give a table that iosim wrote"
