@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from replays import replayed
 from test_cli import ok
-from unpacked import copy_record
+from unpacked import copy_record, recorded
 
 import iosim
 from iosim.base import provenance
@@ -336,7 +336,7 @@ def _run(report, folder, monkeypatch, **given):
     """Run a report where the worker's work is done already, by whoever recorded it."""
 
     def work(name, task, spec, out):
-        out.write_text((RECORDED / report / out.name).read_text())
+        out.write_bytes(recorded(RECORDED / report / out.name))
 
     said: list[str] = []
     monkeypatch.setattr(runner, "no_gpu", str)
