@@ -1,9 +1,15 @@
-"""The memory that is free, and that this process takes; whether arrays fit before they are made."""
+"""The memory that is free, and that this process takes; whether arrays fit before they are made.
+
+And when garbage is collected.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from iosim.base.errors import InputError
@@ -53,3 +59,22 @@ def resident_bytes() -> int:
     except OSError:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """No collection of garbage where millions of small values are made, and hardly a cycle of them.
+
+    >>> with without_collection():
+    ...     gc.isenabled()
+    False
+    """
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.freeze()  # what was made is old: it is not looked through at once
+            gc.unfreeze()
+            gc.enable()

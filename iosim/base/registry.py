@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Collection, Mapping
 from typing import TypeVar
 
 from iosim.base.errors import InputError, closest
@@ -11,7 +12,7 @@ from iosim.base.errors import InputError, closest
 T = TypeVar("T")
 
 
-def canonical(name: T, names: Iterable[str], aliases: Mapping[str, str]) -> T | str:
+def canonical(name: T, names: Collection[str], aliases: Mapping[str, str]) -> T | str:
     """The registered name that is meant: case, hyphens and underscores don't matter.
 
     Args:
@@ -22,7 +23,7 @@ def canonical(name: T, names: Iterable[str], aliases: Mapping[str, str]) -> T | 
     >>> canonical("Flash-Attention", ["flash2", "small_cache"], {"flashattention": "flash2"})
     'flash2'
     """
-    if not isinstance(name, str):
+    if not isinstance(name, str) or name in names:
         return name
     plain = {_plain(x): x for x in names}
     return {**aliases, **plain}.get(_plain(name), name)
@@ -50,6 +51,7 @@ def registered(what: str, name: str, modules: Mapping[str, str], value: str, kin
     """
     if name not in modules:
         raise InputError(f"unknown {what} {name!r}: {closest(name, modules)}")
-    found = getattr(importlib.import_module(modules[name]), value)
+    path = modules[name]
+    found = getattr(sys.modules.get(path) or importlib.import_module(path), value)
     assert isinstance(found, kind)
     return found

@@ -11,8 +11,9 @@ Made chunk by chunk: a window of time after the other, each with about a chunk's
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.base.errors import InputError
+from iosim.cache.address_ranges import spread
 from iosim.cache.stream import CHUNK, Accesses, Stream, check_stream, of_arrays
 from iosim.core.problem import check_range, check_size
 
@@ -247,18 +249,13 @@ def interleaved(streams: Sequence[Stream], order: Order, chunk: int = CHUNK) -> 
     clock = order(lengths)
 
     def generate_accesses() -> Iterator[tuple[Accesses, Ints]]:
-        readers = [_Reader(stream) for stream in streams]
+        apart = {id(stream): stream for stream in streams if stream.length}
+        few = sum(stream.length for stream in apart.values()) <= chunk
+        read = _read_at_once(apart, streams) if few else _read_in_turn(streams)
         for items, firsts, counts in _windows(lengths, clock, chunk):
-            who = np.repeat(items, counts)
-            ends = np.cumsum(counts)
-            nth = np.arange(who.size) - np.repeat(ends - counts - firsts, counts)
+            who, nth = np.repeat(items, counts), spread(firsts, counts)
             sort = np.argsort(clock(who, 2 * nth + 1), kind="stable")
-            taken = [
-                readers[i].take(n) for i, n in zip(items.tolist(), counts.tolist(), strict=True)
-            ]
-            address = np.concatenate([part.address for part in taken])[sort]
-            write = np.concatenate([part.write for part in taken])[sort]
-            yield Accesses(address, write), who[sort]
+            yield read(items, firsts, counts, sort), who[sort]
 
     first = streams[0]
     whole = Stream(
@@ -291,6 +288,39 @@ def one_after_another(parts: Sequence[Interleaved]) -> Interleaved:
         first.line_words,
     )
     return Interleaved(whole, generate_accesses)
+
+
+# Accesses of items: their numbers, the first access of each, how many, and the order of them all.
+_Read = Callable[[Ints, Ints, Ints, Ints], Accesses]
+
+
+def _read_at_once(apart: Mapping[int, Stream], streams: Sequence[Stream]) -> _Read:
+    """Accesses of streams that are few, or the same for many items: all are in memory."""
+    taken = [_Reader(stream).take(stream.length) for stream in apart.values()]
+    address = np.concatenate([np.zeros(0, np.int64), *(part.address for part in taken)])
+    write = np.concatenate([np.zeros(0, bool), *(part.write for part in taken)])
+    ends = itertools.accumulate((stream.length for stream in apart.values()), initial=0)
+    begin = dict(zip(apart, ends, strict=False))
+    begins = np.array([begin.get(id(stream), 0) for stream in streams])
+
+    def read(items: Ints, firsts: Ints, counts: Ints, sort: Ints) -> Accesses:
+        at = spread(begins[items] + firsts, counts)[sort]
+        return Accesses(address[at], write[at])
+
+    return read
+
+
+def _read_in_turn(streams: Sequence[Stream]) -> _Read:
+    """Accesses of streams of any length, which are asked for in order."""
+    readers = [_Reader(stream) for stream in streams]
+
+    def read(items: Ints, firsts: Ints, counts: Ints, sort: Ints) -> Accesses:
+        each = zip(items.tolist(), counts.tolist(), strict=True)
+        taken = [readers[i].take(count) for i, count in each]
+        address = np.concatenate([part.address for part in taken])[sort]
+        return Accesses(address, np.concatenate([part.write for part in taken])[sort])
+
+    return read
 
 
 class _Reader:

@@ -29,9 +29,10 @@ def lab(out: Path | None, exercises: Path | None, show: bool | None) -> None:
 
     With -o it is opened where --open asks for that.
     """
+    from iosim.base.memory import without_collection
     from iosim.base.writing import write_text
     from iosim.lab.exercises import exercises as read_exercises
-    from iosim.lab.page import as_json, page, payload, without_collection
+    from iosim.lab.page import as_json, page, payload
 
     suffix = out.suffix.lower() if out else ".html"
     if suffix not in _SUFFIXES:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import importlib
 import json
 import re
@@ -13,6 +11,7 @@ from importlib import resources
 from typing import Any
 
 from iosim.base.errors import InputError
+from iosim.base.memory import without_collection
 from iosim.base.revision import __version__
 from iosim.core.algorithms import ALGORITHMS, algorithm
 from iosim.lab.data import DATA
@@ -59,20 +58,6 @@ def payload(
             name: _call_by_path(chosen[name]) for name in report_progress(chosen, len(programs))
         }
     return envelope(views_data, programs, exercises)
-
-
-@contextlib.contextmanager
-def without_collection() -> Iterator[None]:
-    """No collection of garbage: millions of small values are made, and hardly a cycle of them."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.freeze()  # what was made is old: it is not looked through at once
-            gc.unfreeze()
-            gc.enable()
 
 
 def envelope(

@@ -5,6 +5,7 @@ Sizes are names (axes such as ``N``) or tile parameters (such as ``B_r``).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, assert_never, overload
@@ -180,7 +181,7 @@ class Span(Hashed):
     @property
     def edges(self) -> frozenset[Edge]:
         """The edges of open tiles that it depends on; none where it is fixed."""
-        return self.start.edges | self.stop.edges
+        return _edges(self)
 
     @property
     def tile(self) -> Tile | None:
@@ -203,6 +204,11 @@ class Span(Hashed):
         if self.within is not None:
             return f"{self.start}:{self.stop} within {self.within[0]}:{self.within[1]}"
         return ":" if self.is_entire_axis else f"{self.start}:{self.stop}"
+
+
+@functools.lru_cache(2**14)
+def _edges(span: Span) -> frozenset[Edge]:
+    return span.start.edges | span.stop.edges
 
 
 @hashed

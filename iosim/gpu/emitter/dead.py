@@ -7,16 +7,17 @@ the load, and the hardware moves less.  What is dropped is a fold over the progr
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from iosim.core.program.index import At, unstacked
-from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Store
+from iosim.core.program.index import At, Span, unstacked
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
 from iosim.core.program.ops import OPS
 from iosim.core.program.walk import Instance
-from iosim.gpu.emitter.nests import prune
+from iosim.gpu.emitter.nests import find_empty, prune
 
 Body = tuple[Node, ...]
 Resident = Mapping[str, int]  # a buffer's name → the number of its block
@@ -33,15 +34,22 @@ def live(instance: Instance) -> Instance:
     >>> live(copy) is copy
     True
     """
+    program = instance.program
+    kept = _live(program, find_empty(program, instance.env))
+    return instance if kept is program else replace(instance, program=kept)
+
+
+@functools.lru_cache(1024)
+def _live(program: Program, empty: frozenset[Span]) -> Program:
+    """The program without dead loads where these spans are empty."""
     # What runs zero times reads nothing.
-    body = prune(instance, instance.program.body)
+    body = prune(program.body, empty)
     uses = _Uses()
     uses.follow(body, {})
     dead = uses.dead()
     if not dead:
-        return instance
-    kept = _drop_dead_loads(body, dead, itertools.count())
-    return replace(instance, program=replace(instance.program, body=kept))
+        return program
+    return replace(program, body=_drop_dead_loads(body, dead, itertools.count()))
 
 
 @dataclass

@@ -16,11 +16,13 @@ same column blocks.
 
 from __future__ import annotations
 
+import functools
 import keyword
 import math
 import re
 from dataclasses import dataclass
 
+from iosim.core.program.ir import Program
 from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.kernel import Kernel, Lockstep
 from iosim.gpu.emitter.names import Names
@@ -82,7 +84,7 @@ def emit(
 def named_nests(instance: Instance) -> list[tuple[str, Body]]:
     """Each top-level nest of a program, with the name of its kernel."""
     bodies = nests(instance)
-    stem = Names(instance.program, ()).of("kernel", _stem(instance.program.name))
+    stem = _name_kernel(instance.program)
     names = [stem] if len(bodies) == 1 else [f"{stem}_{k}" for k in range(1, len(bodies) + 1)]
     return list(zip(names, bodies, strict=True))
 
@@ -122,6 +124,11 @@ def title(instance: Instance) -> dict[str, str]:
     """What a module's first line says."""
     sizes = ", ".join(f"{name} = {value}" for name, value in instance.values)
     return {"name": instance.program.name.replace("\\", "/").replace('"', "'"), "sizes": sizes}
+
+
+@functools.lru_cache(1024)
+def _name_kernel(program: Program) -> str:
+    return Names(program, ()).of("kernel", _stem(program.name))
 
 
 def _stem(name: str) -> str:

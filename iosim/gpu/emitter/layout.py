@@ -13,11 +13,11 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import Any, assert_never
 
 from iosim.core.counts import Key
 from iosim.core.problem import Tensor, word_bytes
-from iosim.core.program.index import At, Number, Plain, Span, Tile, Within, dims, unstacked
+from iosim.core.program.index import At, Index, Number, Plain, Span, Tile, Within, dims, unstacked
 from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Store
 from iosim.core.program.space import Env, Range, inside, named_tiles, resolved, running, step
 from iosim.core.program.walk import Instance
@@ -77,20 +77,25 @@ def sector_bytes(instance: Instance, dtype: str, nests: slice = slice(None)) -> 
     with spans that follow a tile (`iosim.gpu.emitter.offset`).
     """
     total: dict[Key, int] = {}
-    for key, sectors in _sectors(instance, dtype, instance.program.body[nests], ()):
-        total[key] = total.get(key, 0) + sectors * SECTOR
+    alike: dict[Any, int] = {}  # the sectors of transfers of equal parts in equal loops
+    for node, outer in _transfers(instance.program.body[nests], ()):
+        word = word_bytes(dtype, instance.program.tensor(node.tensor).wide)
+        same = word, node.index, tuple((x.tile, x.span, x.step, x.marks) for x in outer)
+        if same not in alike:
+            alike[same] = _transfer(instance, word, node.index, outer)
+        total[_key(node)] = total.get(_key(node), 0) + alike[same] * SECTOR
     return total
 
 
-def _sectors(
-    instance: Instance, dtype: str, body: tuple[Node, ...], outer: tuple[Loop, ...]
-) -> Iterator[tuple[Key, int]]:
+def _transfers(
+    body: tuple[Node, ...], outer: tuple[Loop, ...]
+) -> Iterator[tuple[Load | Store, tuple[Loop, ...]]]:
     for node in body:
         match node:
             case Loop():
-                yield from _sectors(instance, dtype, node.body, (*outer, node))
+                yield from _transfers(node.body, (*outer, node))
             case Load() | Store():
-                yield _key(node), _transfer(instance, dtype, node, outer)
+                yield node, outer
             case Alloc() | Free() | Op():
                 pass
             case _:
@@ -101,13 +106,14 @@ def _key(node: Load | Store) -> Key:
     return ("load" if isinstance(node, Load) else "store", node.tensor)
 
 
-def _transfer(instance: Instance, dtype: str, node: Load | Store, outer: tuple[Loop, ...]) -> int:
-    tensor = instance.program.tensor(node.tensor)
-    index = unstacked(node.index)
+def _transfer(
+    instance: Instance, word: int, full: tuple[Index, ...], outer: tuple[Loop, ...]
+) -> int:
+    index = unstacked(full)
     spans = [*(loop.span for loop in outer), *(x for x in index if isinstance(x, Span))]
     named = {edge.tile for span in spans for edge in span.edges}
-    by_word = len(dims(node.index)) == 1 or bool(named_tiles(instance.program))
-    access = _Access(word_bytes(dtype, tensor.wide), by_word)
+    by_word = len(dims(full)) == 1 or bool(named_tiles(instance.program))
+    access = _Access(word, by_word)
     named |= {x for loop in outer if loop.marks for x in (loop.tile, loop.marks.rows)}
     runs = functools.partial(running, program=instance.program, marked=dict(instance.masks))
     return _over(outer, named, runs, index, access, instance.env)

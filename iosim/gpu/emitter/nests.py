@@ -9,19 +9,21 @@ empty.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any, assert_never
 
 from iosim.core.program.index import Affine, Dim, Edge, Span, Stack, Tile, cut, dims
-from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store, nodes
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Ref, Store, nodes
 from iosim.core.program.ops import OPS
-from iosim.core.program.space import allowed
+from iosim.core.program.space import Env, allowed, resolved, spans
 from iosim.core.program.walk import Instance
 from iosim.gpu.errors import EmitError
 
 Body = tuple[Node, ...]
 Shapes = Mapping[str, tuple[Dim, ...]]
+Empty = Collection[Span]
 
 NOTHING = Ref("")  # an operand without words
 
@@ -31,7 +33,15 @@ def nests(instance: Instance) -> tuple[Body, ...]:
 
     A buffer at the top level spans nests: then the whole program is one kernel.
     """
-    body = prune(instance, undivided(instance, instance.program.body, {}))
+    program = instance.program
+    if any(isinstance(n, Loop) and n.tile.of is not None for n in program.nodes):
+        program = replace(program, body=undivided(instance, program.body, {}))
+    return _nests(program, find_empty(program, instance.env))
+
+
+@lru_cache(1024)
+def _nests(program: Program, empty: frozenset[Span]) -> tuple[Body, ...]:
+    body = prune(program.body, empty)
     if any(isinstance(n, (Load, Alloc)) for n in body):
         return (body,)
     moving = (Load, Store)
@@ -119,10 +129,11 @@ def substitute_tile(value: Any, old: Tile, new: Tile) -> Any:
     return value
 
 
-def prune(instance: Instance, body: Body, shapes: Shapes | None = None) -> Body:
+def prune(body: Body, empty: Empty, shapes: Shapes | None = None) -> Body:
     """Drop loops that run zero times, empty buffers, and operations that have nothing to do.
 
     Args:
+        empty: the spans without positions.
         shapes: the indices of the buffers that are resident outside `body`.
     """
     # A name may come back with another shape once it is freed, so this is per scope.
@@ -131,36 +142,35 @@ def prune(instance: Instance, body: Body, shapes: Shapes | None = None) -> Body:
     for node in body:
         match node:
             case Loop():
-                empty = _empty(instance, node.span)
-                if not empty and (inside := prune(instance, node.body, found)):
+                if node.span not in empty and (inside := prune(node.body, empty, found)):
                     kept.append(replace(node, body=inside))
             case Op():
-                if (op := _pruned_op(instance, node, found)) is not None:
+                if (op := _pruned_op(node, found, empty)) is not None:
                     kept.append(op)
             case Load() | Alloc():
                 found[node.buffer] = dims(node.index)
-                if not _has_no_words(instance, found[node.buffer]):
+                if not _has_no_words(found[node.buffer], empty):
                     kept.append(node)
             case Store() | Free():
-                if not _has_no_words(instance, found[node.buffer]):
+                if not _has_no_words(found[node.buffer], empty):
                     kept.append(node)
             case _:
                 assert_never(node)
     return tuple(kept)
 
 
-def _pruned_op(instance: Instance, node: Op, shapes: Shapes) -> Op | None:
+def _pruned_op(node: Op, shapes: Shapes, empty: Empty) -> Op | None:
     """The operation with `NOTHING` for its empty operands; None if it has nothing to do."""
     spec = OPS[node.name]
     own = [shape_of(ref, shapes) for ref in node.operands]
-    blank = [_has_no_words(instance, shape) for shape in own]
+    blank = [_has_no_words(shape, empty) for shape in own]
     # The builder sees to it that equal letters are equal indices.
     letters = {
         x: at
         for names, shape in zip(spec.dims, own, strict=True)
         for x, at in zip(names, shape, strict=False)
     }
-    if any(_empty(instance, letters[x]) for x in spec.over):
+    if any(_is_gone(letters[x], empty) for x in spec.over):
         return None
     if all(blank[k] for k in spec.writes):
         return None
@@ -173,22 +183,27 @@ def shape_of(ref: Ref, shapes: Shapes) -> tuple[Dim, ...]:
     return cut(shapes[ref.buffer], ref.part)
 
 
-def _has_no_words(instance: Instance, own: tuple[Dim, ...]) -> bool:
-    return any(_empty(instance, x) for x in own)
+def _has_no_words(own: tuple[Dim, ...], empty: Empty) -> bool:
+    return any(_is_gone(x, empty) for x in own)
 
 
-def _empty(instance: Instance, x: Dim) -> bool:
+def _is_gone(x: Dim, empty: Empty) -> bool:
     match x:
         case Tile():
             return False  # loops without iterations are gone
         case Span():
-            # What follows a tile may be empty at times; what it is cut to may always be.
-            start, stop = allowed(x, instance.env) if x.edges else instance.span(x)
-            return start == stop
+            return x in empty
         case Stack():
-            return _has_no_words(instance, x.parts)
+            return _has_no_words(x.parts, empty)
         case _:
             assert_never(x)
+
+
+def find_empty(program: Program, env: Env) -> frozenset[Span]:
+    """The spans without positions, in all iterations of the tiles that they follow."""
+    # What follows a tile may be empty at times; what it is cut to may always be.
+    ends = ((x, allowed(x, env) if x.edges else resolved(x, env)) for x in spans(program))
+    return frozenset(x for x, (start, stop) in ends if start == stop)
 
 
 def chain(body: Body) -> tuple[tuple[Loop, ...], Body]:

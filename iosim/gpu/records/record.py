@@ -27,10 +27,11 @@ from iosim.core.problem import word_bytes
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.kernels import KernelItems, count_items
 from iosim.gpu.errors import GpuError
-from iosim.gpu.records.counters import KernelTraffic, read_report
+from iosim.gpu.records.counters import BOUNDARIES, KernelTraffic, read_report
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.memory import check_dtype
+from iosim.gpu.targets import target
 
 SPEC, MEASURED, PROFILED = "spec.json", "measured.json", "profiled.json"
 COUNTERS, PROVENANCE = "report.csv", "provenance.json"
@@ -155,15 +156,25 @@ class _ProfiledFile:
     rows: tuple[Profiled, ...]
 
 
-def read_record(folder: Path, boundaries: Iterable[str], *, needed: bool = True) -> Record:
-    """Load a record of jobs whose counters were read at `boundaries`.
+def boundaries_of(jobs: Iterable[Job]) -> tuple[str, ...]:
+    """Where counters are read for some jobs."""
+    own = (name for job in jobs for name in target(job.target).boundaries)
+    return tuple(dict.fromkeys((*BOUNDARIES, *own)))
+
+
+def read_record(
+    folder: Path, boundaries: Iterable[str] | None = None, *, needed: bool = True
+) -> Record:
+    """Load a record of jobs.
 
     Args:
+        boundaries: where their counters were read; by default those of `boundaries_of`.
         needed: whether the counters must be there.
 
     Raises GpuError, naming the file, where one is missing, damaged or of another run.
     """
-    jobs, measured = read_measured(folder)
+    spec, measured = _read_rows(folder)
+    jobs = spec.jobs
     provenance = read_json(folder / PROVENANCE, dict[str, str])
     memory = _device(provenance, "memory_bytes", folder)
     kernels = []
@@ -176,10 +187,10 @@ def read_record(folder: Path, boundaries: Iterable[str], *, needed: bool = True)
     launches: list[tuple[KernelTraffic, ...]] = [() for _ in jobs]
     if needed or stored(folder / COUNTERS).exists():
         profiled = _read_profiled(folder, len(jobs))
-        launches = _read_launches(folder, kernels, profiled, boundaries)
-    drawn = read_json(folder / SPEC, _Spec).drawn
+        where = boundaries_of(jobs) if boundaries is None else boundaries
+        launches = _read_launches(folder, kernels, profiled, where)
     return Record(
-        folder, jobs, tuple(kernels), measured, profiled, tuple(launches), provenance, drawn
+        folder, jobs, tuple(kernels), measured, profiled, tuple(launches), provenance, spec.drawn
     )
 
 
@@ -188,16 +199,21 @@ def read_measured(folder: Path) -> tuple[tuple[Job, ...], tuple[Measured, ...]]:
 
     Raises GpuError, naming the file, where one is missing, damaged or of another run.
     """
-    jobs = read_json(folder / SPEC, _Spec).jobs
+    spec, measured = _read_rows(folder)
+    return spec.jobs, measured
+
+
+def _read_rows(folder: Path) -> tuple[_Spec, tuple[Measured, ...]]:
+    spec = read_json(folder / SPEC, _Spec)
     measured = read_json(folder / MEASURED, _MeasuredFile).rows
-    if not jobs:
+    if not spec.jobs:
         raise GpuError(f"{folder / SPEC} holds no jobs: the record is damaged")
-    if len(measured) != len(jobs):
+    if len(measured) != len(spec.jobs):
         raise GpuError(
-            f"{folder / MEASURED} has {len(measured)} rows and {SPEC} {len(jobs)} jobs: "
+            f"{folder / MEASURED} has {len(measured)} rows and {SPEC} {len(spec.jobs)} jobs: "
             "they are of different runs"
         )
-    return jobs, measured
+    return spec, measured
 
 
 @contextlib.contextmanager

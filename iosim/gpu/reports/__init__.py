@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iosim.base.memory import without_collection
 from iosim.base.progress import track
 from iosim.base.registry import registered
 from iosim.gpu.errors import GpuError
@@ -84,6 +85,7 @@ class SavedReport:
     table: ReportTable
 
 
+@without_collection()
 def replay(folder: Path) -> list[SavedReport]:
     """The tables of every record in a folder; the name before a dash says which report it is of.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from iosim.core.counts import Direction, Key
 from iosim.core.program.walk import Instance
 from iosim.gpu.errors import EmitError
-from iosim.gpu.records.counters import BOUNDARIES, KernelTraffic, moved_at
+from iosim.gpu.records.counters import KernelTraffic, moved_at
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import PROVENANCE
 from iosim.gpu.reports._entry import ReportOption
@@ -63,12 +63,6 @@ def formed(job: Job) -> Job | None:
         else:
             break
     return job
-
-
-def boundaries_of(jobs: Iterable[Job]) -> tuple[str, ...]:
-    """Where counters are read for some jobs."""
-    own = (name for job in jobs for name in target(job.target).boundaries)
-    return tuple(dict.fromkeys((*BOUNDARIES, *own)))
 
 
 def sectors_of(job: Job, instance: Instance) -> dict[Direction, int]:

@@ -27,7 +27,7 @@ from iosim.gpu.emitter.dead import live
 from iosim.gpu.errors import GpuError
 from iosim.gpu.probes import probe
 from iosim.gpu.records.counters import BOUNDARIES, Moved, moved_at
-from iosim.gpu.records.record import COUNTERS, Record, naming, read_measured, read_record
+from iosim.gpu.records.record import COUNTERS, Record, boundaries_of, naming, read_record
 from iosim.gpu.reports import _axes
 from iosim.gpu.reports._cases import CASES, cases, least_capacity
 from iosim.gpu.reports._draw import drawn_jobs
@@ -44,7 +44,6 @@ from iosim.gpu.reports._entry import (
     listed,
 )
 from iosim.gpu.reports._targets import (
-    boundaries_of,
     copied_of,
     formed,
     ran_instead,
@@ -255,7 +254,7 @@ def _row(record: Record, at: int) -> ValidateRow:
     moved = model["load"] + model["store"]
     return ValidateRow(
         algorithm=job.algorithm,
-        sizes=listed(job_sizes(job.as_dict())),
+        sizes=listed(job_sizes(vars(job))),
         dtype=job.dtype,
         M_words=job.M,
         tiles=listed(job.tiles),
@@ -314,8 +313,7 @@ def _summary(found: list[ValidateRow], drawn: Mapping[str, int]) -> str:
 
 
 def _table(folder: Path) -> ReportTable:
-    jobs, _ = read_measured(folder)
-    record = read_record(folder, boundaries_of(jobs), needed=False)
+    record = read_record(folder, needed=False)
     found, drawn = validate_rows(record), record.drawn
     rows = [asdict(r) | {"unexplained": r.unexplained, "good": r.good} for r in found]
     shown = {
