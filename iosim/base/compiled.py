@@ -29,6 +29,8 @@ OPTIONS = {"nogil": True}
 # A loop that makes no array counts no references to those that it is given: numba would do so at
 # every call of a policy's functions, which takes several times as long as the replay.
 BARE = OPTIONS | {"_nrt": False}
+# What only compiled loops call: put in place, and never called from Python.
+INNER = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 # Accesses that plain Python replays in the time that numba takes to load, or to compile.
 SHORT = 200_000
@@ -126,7 +128,7 @@ def compiled(function: Function, *, arrays: bool = False, **names: Function) -> 
 
 def popcount(word: Any) -> Any:
     """How many bits of an unsigned word are 1; one instruction when compiled."""
-    return int(word).bit_count()
+    return word.bit_count()
 
 
 @functools.cache
@@ -138,7 +140,8 @@ def _inner(function: FunctionType, arrays: bool) -> Function:
     made = with_names(function)
     for name, inner in _list_callees(made):
         made.__globals__[name] = _inner(inner, arrays)
-    done: Function = numba.njit(forceinline=True, **(OPTIONS if arrays else BARE))(made)
+    options = INNER | (OPTIONS if arrays else BARE)
+    done: Function = numba.njit(**options)(made)
     return done
 
 
@@ -163,12 +166,19 @@ def _list_callees(function: FunctionType) -> list[tuple[str, FunctionType]]:
 
 
 def _digest(function: FunctionType) -> str:
-    """A digest of a function's text, of the constants that it names, and of all it calls."""
+    """A digest of a function's text, of the constants that it names, and of all it calls.
+
+    Code depends on the order of fields, too: those of the named tuples that its module knows.
+    """
     code = function.__code__
     named = {x: function.__globals__.get(x) for x in code.co_names}
     constants = {name: x for name, x in named.items() if isinstance(x, int | float)}
     inner = [_digest(f) for _, f in _list_callees(function)]
-    whole = repr((code.co_code, code.co_consts, code.co_names, constants, inner, OPTIONS, BARE))
+    known = function.__globals__.values()
+    fields = [x._fields for x in known if isinstance(x, type) and hasattr(x, "_fields")]
+    whole = repr(
+        (code.co_code, code.co_consts, code.co_names, constants, fields, inner, OPTIONS, BARE)
+    )
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 

@@ -34,12 +34,13 @@ from typing import Any
 import numpy as np
 
 from iosim.pebbling.packed import Packed, split
+from iosim.pebbling.state_layout import ChainArrays
 
 
 def chain_arrays(
     p: Packed, chains: Sequence[Sequence[int]], make: Callable[[Any], Any]
-) -> tuple[int, Any, Any]:
-    """The longest chain's length, and the arrays that `loops.bound` takes."""
+) -> ChainArrays:
+    """Chains as `bounding.bound` takes them."""
     K, W = max((len(c) for c in chains), default=1) or 1, p.words
     count = max(1, len(chains))
     lengths = [len(c) for c in chains] or [0]
@@ -74,11 +75,11 @@ def chain_arrays(
         for j in range(k):
             later = spans[j + 1] if j + 1 < k else 0
             last[c * (K + 1) + j + 1] = spans[j] & ~later
-    parts = (*cut, ends, last)
-    return (
+    return ChainArrays(
+        len(chains),
         K,
-        tuple(make(x) for x in (np.array(lengths, np.int64), ops, room)),
-        tuple(make(np.array(split(x, W), np.uint64)) for x in parts),
+        *(make(x) for x in (np.array(lengths, np.int64), ops, room)),
+        *(make(np.array(split(x, W), np.uint64)) for x in (*cut, ends, last)),
     )
 
 

@@ -85,21 +85,24 @@ class Layers:
     maps: list[Map] = field(default_factory=list)
     expanded: int = 0  # states, by all sweeps
     work: int = 0
+    table: state_layout.StateTable = field(init=False, repr=False)
+    room: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.fast, self.memory = self.tables.fast, self.tables.memory
         self.make: Callable[[Any], Any] = (lambda x: x) if self.fast else (lambda x: x.tolist())
         self.loop = loops_for(self.fast)
         p = self.packed
-        self.sizes, self.ops, self.sets, self.one = p.arrays(self.make)
+        self.game = p.arrays(self.make)
         self.W = p.words
         self.set_maps(self.maps)
         self.set_chains([])
         n = max(p.rules.M, len(p.weight), len(p.target)) + 8
-        self.local = (*(self.ints(n) for _ in range(6)), self.ints(64))
         W = self.W
-        rooms = (3 * W, 3 * W, 2 * W, W, 4 * W, 3 * W, n * W, n)
-        self.rooms = tuple(self.words(k) for k in rooms)
+        rooms = (3 * W, 3 * W, 2 * W, W, 3 * W, 3 * W, n * W, n)
+        self.scratch = state_layout.Scratch(
+            *map(self.words, rooms), *map(self.ints, (n, n, n, n, n, n, 64))
+        )
         self.control = self.ints(14)
         # Room for states: all that memory allows where untouched pages cost nothing.
         self.per_state = 24 * self.W + 20
@@ -107,7 +110,7 @@ class Layers:
         self.per_room = 16 if self.fast else 8 * (3 * self.W + 5) + 32
         self.most = int(self.memory / self.per_state) + 2
         self.budget = 2000 if self.fast else 50
-        self.room = 0
+        self.release()
 
     def ints(self, n: int) -> Any:
         """So many numbers."""
@@ -123,51 +126,32 @@ class Layers:
 
     def set_chains(self, chains: list[tuple[int, ...]]) -> None:
         """Use the bounds of these chains."""
-        K, self.chain, self.cut = chain_arrays(self.packed, chains, self.make)
-        self.sizes[state_layout.CHAINS], self.sizes[state_layout.LONGEST] = len(chains), K
+        self.chains = chain_arrays(self.packed, chains, self.make)
 
     def set_maps(self, maps: list[Map]) -> None:
         """Use these automorphisms."""
         self.maps = maps
-        self.sizes[state_layout.MAPS] = len(maps)
         ops = [x for o, _ in maps for x in o] or [0]
         values = [x for _, v in maps for x in v] or [0]
-        self.images = tuple(self.make(np.array(x, np.int64)) for x in (ops, values))
+        images = (self.make(np.array(x, np.int64)) for x in (ops, values))
+        self.images = state_layout.MapArrays(len(maps), *images)
 
     # --- bounds --------------------------------------------------------------------------------
 
     def bounds(self, chain: Any, at: list[Any]) -> list[int]:
         """The bounds of one chain in some states."""
-        K, lengths, cut = chain_arrays(self.packed, [tuple(chain)], self.make)
-        sizes = self.sizes.copy()
-        sizes[state_layout.CHAINS], sizes[state_layout.LONGEST] = 1, K
-        live, room = self.rooms[2], self.rooms[4]
-        bound = self.loop["bound"]
-        return [
-            int(
-                bound(
-                    sizes,
-                    self.ops,
-                    self.sets,
-                    lengths,
-                    cut,
-                    self.one,
-                    s,
-                    live,
-                    room,
-                    NONE,
-                )
-            )
-            for s in at
-        ]
+        arrays = chain_arrays(self.packed, [tuple(chain)], self.make)
+        bound, room = self.loop["bound"], self.scratch
+        return [int(bound(self.game, arrays, s, room.live, room.room, NONE)) for s in at]
 
     def start(self, done: int = 0) -> Any:
         """A first state, with what can be done at once; nothing is red, and all loads are paid."""
         s = self.words(3 * self.W)
         for k, word in enumerate(split([done], self.W)):
             s[k] = word
-        quick = self.loop["settle"](self.sizes, self.ops, self.sets, self.one, s, self.local[5])
-        self.first = tuple(int(u) for u in self.local[5][1 : quick + 1])
+        trace = self.scratch.trace
+        quick = self.loop["settle"](self.game, s, trace)
+        self.first = tuple(int(u) for u in trace[1 : quick + 1])
         return s
 
     # --- sweeps --------------------------------------------------------------------------------
@@ -185,11 +169,12 @@ class Layers:
         self._allocate()
         s = self.start(done)
         layers = len(self.packed.target) + 1
-        self.heads = self.make(np.full(layers, -1, np.int32))
+        heads = self.make(np.full(layers, -1, np.int32))
+        self.table = self.table._replace(heads=heads)
         self._first_state(s)
         k = -1
         for k in range(layers):
-            if self.heads[k] < 0:
+            if heads[k] < 0:
                 continue
             if k == layers - 1:
                 break
@@ -198,19 +183,19 @@ class Layers:
                 self._layer(k, width)
             finally:
                 self.expanded += int(c[state_layout.RECORDS]) - before
-        node = int(self.heads[layers - 1])
+        node = int(heads[layers - 1])
         if node < 0:
             return None
         self.goal = node
-        return int(self.nodes[2][node])
+        return int(self.table.cost[node])
 
     def _first_state(self, s: Any) -> None:
-        p = self.nodes
+        table = self.table
         for k in range(3 * self.W):
-            self.states[k] = s[k]
-        p[0][0], p[1][0], p[2][0], p[3][0], p[4][0] = -1, 0, 0, 0, -1
-        done = sum(int(s[k]).bit_count() for k in range(self.W))
-        self.heads[done] = 0
+            table.states[k] = s[k]
+        for column, value in zip(table, (-1, 0, 0, 0, -1), strict=False):
+            column[0] = value
+        table.heads[sum(int(s[k]).bit_count() for k in range(self.W))] = 0
         self.control[state_layout.USED] = 1
         self._index()
 
@@ -218,21 +203,20 @@ class Layers:
         """Empty tables.  Compiled, they are as large as allowed, and take what is touched."""
         if not self.room:
             n = self.most if self.fast else SMALL
-            self.states = self.make(np.empty(n * 3 * self.W, np.uint64))
             records = int(self.memory / 8) + 2 if self.fast else SMALL
-            self.nodes = tuple(
-                self.make(np.empty(k, np.int32)) for k in (n, n, n, n, n, records, records)
-            )
+            columns = [np.empty(k, np.int32) for k in (n, n, n, n, n, records, records)]
+            states = np.empty(n * 3 * self.W, np.uint64)
+            slots = np.full(4 * SMALL, -1, np.int32)
+            self.table = state_layout.StateTable(*map(self.make, (*columns, states, slots)))
             self.room = min(n, LARGE)
-            self.slots = self.make(np.full(4 * SMALL, -1, np.int32))
         c = self.control
-        c[state_layout.ROOM] = min(self.room, len(self.slots) // 2)
-        c[state_layout.MOST] = len(self.nodes[5])
+        c[state_layout.ROOM] = min(self.room, len(self.table.slots) // 2)
+        c[state_layout.MOST] = len(self.table.path)
 
     def release(self) -> None:
         """Give the tables back; the next sweep takes new ones."""
         self.room = 0
-        self.states, self.nodes, self.slots = [], (), []
+        self.table = state_layout.StateTable(*[()] * 9)
         self.control[state_layout.RECORDS] = 0
 
     def _index(self) -> None:
@@ -240,29 +224,29 @@ class Layers:
         size = 1
         while size < 2 * self.room:
             size *= 2
-        if len(self.slots) != size:
-            self.slots = []
-            self.slots = self.make(np.full(size, -1, np.int32))
+        table = self.table
+        if len(table.slots) != size:
+            self.table = table = table._replace(slots=())
+            table = table._replace(slots=self.make(np.full(size, -1, np.int32)))
         elif self.fast:
-            self.slots.fill(-1)
+            table.slots.fill(-1)
         else:
-            self.slots[:] = [-1] * size
-        self.mix = self.make(np.array((*MIX[:4], size - 1, 1), np.uint64))
+            table.slots[:] = [-1] * size
+        mix = self.make(np.array((*MIX[:4], size - 1, 1), np.uint64))
+        self.table = table._replace(mix=mix)
         self.control[state_layout.ROOM] = self.room
-        self.loop["index"](
-            self.sizes, self.control, self.states, self.slots, self.mix, self.rooms[0]
-        )
+        self.loop["index"](self.W, self.control, self.table, self.scratch.state)
 
     def grow(self) -> None:
         """Make room: drop what has been expanded, or take more."""
         c = self.control
         used = int(c[state_layout.USED])
-        self.loop["compact"](self.sizes, c, self.nodes, self.states, self.heads)
+        self.loop["compact"](self.W, c, self.table)
         if int(c[state_layout.USED]) > used // 2:
             self.check(self.room * self.per_room)
             self.room *= 2
             if not self.fast:
-                for column in (self.states, *self.nodes[:5]):
+                for column in (self.table.states, *self.table[:5]):
                     column.extend(column[:])
             elif self.room > self.most:
                 self.room = self.most
@@ -280,54 +264,48 @@ class Layers:
             ids = self._best(ids, kept, width)
             kept = width
         c[state_layout.COUNT], c[state_layout.AT] = kept, 0
-        while self._run("expand", ids):
+        while self._run("expand", ids, -1):
             if int(c[state_layout.RECORDS]) >= int(c[state_layout.MOST]) - 1:
                 if self.fast:
                     raise Stop("memory is up")
-                for column in self.nodes[5:]:
+                for column in (self.table.path, self.table.ranks):
                     column.extend([0] * len(column))
-                c[state_layout.MOST] = len(self.nodes[5])
+                c[state_layout.MOST] = len(self.table.path)
                 continue
             self.grow()
             ids = self._gathered(k)
             c[state_layout.COUNT], c[state_layout.AT], c[state_layout.SKIP] = len(ids), 0, 0
-        self.heads[k] = -1
+        self.table.heads[k] = -1
 
     def _gathered(self, k: int) -> Any:
-        head = int(self.heads[k])
-        if self.fast:
-            room = np.empty(int(self.control[state_layout.USED]), np.int64)
-            count = int(self.loop["gather"](head, room, self.nodes))
-            return room[:count].copy()
-        ids = [0] * int(self.control[state_layout.USED])
-        return ids[: self.loop["gather"](head, ids, self.nodes)]
+        used = int(self.control[state_layout.USED])
+        ids: Any = np.empty(used, np.int64) if self.fast else [0] * used
+        return ids[: int(self.loop["gather"](self.table, k, ids))].copy()
 
     def _sorted(self, k: int, width: int) -> Any:
         """The states of a layer: equal A together, of these the cheapest first."""
-        c, W = self.control, self.W
+        c, W, states, cost = self.control, self.W, self.table.states, self.table.cost
         c[state_layout.KEPT] = c[state_layout.START] = c[state_layout.AT] = 0
         ids = self._gathered(k)
         c[state_layout.COUNT] = len(ids)
         if not self.fast:
-            return sorted(
-                ids, key=lambda n: (self.states[3 * W * n : 3 * W * n + W], self.nodes[2][n])
-            )
-        rows = self.states[: int(c[state_layout.USED]) * 3 * W].reshape(-1, 3 * W)
+            return sorted(ids, key=lambda n: (states[3 * W * n : 3 * W * n + W], cost[n]))
+        rows = states[: int(c[state_layout.USED]) * 3 * W].reshape(-1, 3 * W)
         self.check(48 * len(ids))
         key = np.zeros(len(ids), np.uint64)
         for j in range(W):
             key = (key ^ rows[ids, j]) * np.uint64(MIX[1])
             key ^= key >> np.uint64(31)
-        key = (key << np.uint64(12)) | np.minimum(self.nodes[2][ids], 4095).astype(np.uint64)
+        key = (key << np.uint64(12)) | np.minimum(cost[ids], 4095).astype(np.uint64)
         return ids[np.argsort(key, kind="stable")]
 
     def _best(self, ids: Any, kept: int, width: int) -> Any:
         """The most promising states of a layer: the least cost and bound, then the emptiest."""
         W = self.W
-        cost, estimate = self.nodes[2], self.nodes[3]
+        states, cost, estimate = self.table.states, self.table.cost, self.table.estimate
         if self.fast:
             some = ids[:kept]
-            rows = self.states[: int(self.control[state_layout.USED]) * 3 * W].reshape(-1, 3 * W)
+            rows = states[: int(self.control[state_layout.USED]) * 3 * W].reshape(-1, 3 * W)
             red = np.zeros(len(some), np.int64)
             for j in range(W):
                 red += popcount(np.ascontiguousarray(rows[some, W + j]))
@@ -337,7 +315,7 @@ class Layers:
             return some[order[:width]]
 
         def rank(n: int) -> tuple[int, int, int]:
-            reds = sum(self.states[3 * W * n + W + j].bit_count() for j in range(W))
+            reds = sum(states[3 * W * n + W + j].bit_count() for j in range(W))
             return cost[n] + estimate[n], cost[n], reds
 
         ids = sorted(ids[:kept], key=rank)
@@ -345,37 +323,21 @@ class Layers:
             estimate[n] = -1
         return ids[:width]
 
-    def _run(self, what: str, ids: Any) -> bool:
+    @property
+    def search(self) -> state_layout.Search:
+        """What the loops take."""
+        return state_layout.Search(
+            self.game, self.chains, self.images, self.table, self.scratch, self.control
+        )
+
+    def _run(self, what: str, *given: Any) -> bool:
         """Run a loop to its end, looking at the limits; whether it wants room."""
-        c = self.control
-        given: tuple[Any, ...]
-        if what == "thin":
-            given = (self.sizes, self.ops[2], self.one, c, ids, self.nodes, self.states)
-        else:
-            given = (
-                self.sizes,
-                self.ops,
-                self.sets,
-                self.chain,
-                self.cut,
-                self.images,
-                self.one,
-                self.mix,
-                c,
-                ids,
-                self.nodes,
-                self.states,
-                self.slots,
-                self.heads,
-                self.rooms,
-                self.local,
-                -1,
-            )
+        c, search = self.control, self.search
         patience = 1
         while True:
             at, began = (int(c[state_layout.AT]), int(c[state_layout.SKIP])), time.perf_counter()
             c[state_layout.WORK], c[state_layout.BUDGET] = 0, self.budget * patience
-            self.loop[what](*given)
+            self.loop[what](search, *given)
             self.work += int(c[state_layout.WORK])
             took = time.perf_counter() - began
             if c[state_layout.STATUS] == state_layout.DONE:

@@ -21,6 +21,7 @@ import numpy as np
 
 from iosim.pebbling.bits import members
 from iosim.pebbling.rules import Rules
+from iosim.pebbling.state_layout import GameArrays
 
 WIDTH = 64
 FULL = 2**64 - 1
@@ -124,24 +125,20 @@ class Packed:
             out |= self.touched[u]
         return out
 
-    def arrays(self, make: Callable[[Any], Any]) -> tuple[Any, Any, Any, Any]:
-        """`sizes` (still without chains and maps), `ops`, `sets` and `one`."""
-        W = self.words
-        unit = all(w == 1 for w in self.rules.weights)
-        r = self.rules
-        sizes = np.array([W, len(r.ops), len(self.weight), r.M, unit, 0, 1, 0, self.back, r.count])
+    def arrays(self, make: Callable[[Any], Any]) -> GameArrays:
+        """The game as the loops take it."""
+        W, r = self.words, self.rules
         using = [i | u for i, u in zip(self.into, self.users, strict=True)]
         reads, into, users, stores = self.reads, self.into, self.users, self.stores
         touching = [i or u for i, u in zip(into, users, strict=True)]
         if self.back:  # an operation finds its result as it finds its operands
             reads, users, touching = self.touched, using, using
             into, stores = [0] * len(using), [0] * len(using)
-        ops = tuple(
-            make(np.array(x or [0], np.int64))
-            for x in (self.target, self.extra, self.weight, stores, self.made, self.sinks)
-        )
-        sets = tuple(
-            make(np.array(split(x, W) or [0], np.uint64))
-            for x in (self.before, reads, into, users, touching, using, list(self.rules.does))
-        )
-        return make(sizes), ops, sets, make(np.array([1 << k for k in range(64)], np.uint64))
+        numbers = (self.target, self.extra, self.weight, stores, self.made, self.sinks)
+        sets = (self.before, reads, list(r.does), into, users, touching, using)
+        arrays = [np.array(x or [0], np.int64) for x in numbers]
+        arrays += [np.array(split(x, W) or [0], np.uint64) for x in sets]
+        one = np.array([1 << k for k in range(64)], np.uint64)
+        unit = all(w == 1 for w in r.weights)
+        counts = len(r.ops), r.count, len(self.weight)
+        return GameArrays(W, r.M, unit, self.back, *counts, *map(make, (*arrays, one)))

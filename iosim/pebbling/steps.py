@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from iosim.pebbling import state_layout
 from iosim.pebbling.packed import SweepStep
 
@@ -19,25 +17,21 @@ if TYPE_CHECKING:
 
 def path(layers: Layers) -> list[SweepStep]:
     """The steps to the goal of the last sweep."""
-    ranks = [int(layers.nodes[1][layers.goal])]
-    record = int(layers.nodes[0][layers.goal])
+    p, table, room = layers.packed, layers.table, layers.scratch
+    ranks = [int(table.rank[layers.goal])]
+    record = int(table.parent[layers.goal])
     while record >= 0:
-        ranks.append(int(layers.nodes[6][record]))
-        record = int(layers.nodes[5][record])
-    ranks.reverse()
-    p = layers.packed
+        ranks.append(int(table.ranks[record]))
+        record = int(table.path[record])
     s, cost = layers.start(), 0
     ops, values = list(range(len(p.target))), list(range(len(p.weight)))
     steps = [SweepStep(0, layers.first)]
-    for wanted in ranks[1:]:
+    for wanted in ranks[-2::-1]:
         steps.append(_child(layers, s, cost, wanted, ops, values))
-        cost += _price(layers, s, layers.rooms[2])
-        s = layers.rooms[1][:] if not layers.fast else layers.rooms[1].copy()
-        applied = layers.local[6]
-        layers.loop["canonical"](
-            layers.sizes, layers.images, layers.one, s, layers.rooms[5], applied
-        )
-        for m in applied[1 : int(applied[0]) + 1]:
+        cost += _price(layers, s, room.live)
+        s = room.child.copy()
+        layers.loop["canonical"](layers.game, layers.images, s, room.image, room.applied)
+        for m in room.applied[1 : int(room.applied[0]) + 1]:
             o, v = layers.maps[int(m)]
             ops = [ops[o.index(u)] for u in range(len(o))]
             values = [values[v.index(x)] for x in range(len(v))]
@@ -58,38 +52,13 @@ def _price(layers: Layers, s: Any, evicted: Any) -> int:
 def _child(
     layers: Layers, s: Any, cost: int, wanted: int, ops: list[int], values: list[int]
 ) -> SweepStep:
-    """The step to a child, in the schedule's numbers; the child is left in `work`."""
-    c = layers.make(np.zeros(14, np.int64))
-    c[state_layout.LIMIT], c[state_layout.COUNT] = layers.limit, 1
-    nodes = tuple(layers.make(np.zeros(1, np.int64)) for _ in range(7))
-    nodes[2][0] = cost
-    states = s[:] if not layers.fast else s.copy()
-    heads = layers.make(np.zeros(1, np.int32))
-    if layers.fast:
-        kinds = [x.dtype for x in layers.nodes]
-        nodes = tuple(x.astype(kind) for x, kind in zip(nodes, kinds, strict=True))
-    layers.loop["expand"](
-        layers.sizes,
-        layers.ops,
-        layers.sets,
-        layers.chain,
-        layers.cut,
-        layers.images,
-        layers.one,
-        layers.mix,
-        c,
-        layers.ints(1),
-        nodes,
-        states,
-        layers.slots,
-        heads,
-        layers.rooms,
-        layers.local,
-        wanted,
-    )
-    trace = [int(u) for u in layers.local[5][: int(c[state_layout.WORK]) + 1]]
-    evicted = 0
-    for k in range(layers.W):
-        evicted |= int(layers.rooms[2][k]) << 64 * k
+    """The step to a child, in the schedule's numbers; the child is left in `child`."""
+    c, costs = layers.ints(len(layers.control)), layers.table.cost[:1].copy()
+    c[state_layout.LIMIT], c[state_layout.COUNT], costs[0] = layers.limit, 1, cost
+    table = layers.table._replace(cost=costs, states=s)
+    layers.loop["expand"](layers.search._replace(table=table, control=c), layers.ints(1), wanted)
+    room = layers.scratch
+    trace = [int(u) for u in room.trace[: int(c[state_layout.WORK]) + 1]]
+    evicted = sum(int(word) << 64 * k for k, word in enumerate(room.live[: layers.W]))
     out = sum(1 << values[v] for v in range(len(values)) if evicted >> v & 1)
     return SweepStep(out, tuple(ops[u] for u in trace))

@@ -16,16 +16,15 @@ from iosim.pebbling.state_layout import (
     KEPT,
     START,
     STATUS,
-    UNIT,
     USED,
-    WORDS,
     WORK,
+    Search,
+    StateTable,
+    weigh,
 )
 
 
-def thin(
-    sizes: Any, weight: Any, one: Any, control: Any, ids: Any, nodes: Any, states: Any
-) -> None:
+def thin(search: Search, ids: Any) -> None:
     """Of `ids`, sorted so that equal A stand together, cheapest first, keep what none dominates.
 
     Let a and b have done the same operations.  What is live and not red has its load paid, so from
@@ -33,7 +32,8 @@ def thin(
     dirty in a and clean in b.  If a with these costs no more than b, b need not be expanded: what
     follows b follows a.  Penalties of a and b are ordered alike, so a stays where b goes.
     """
-    W, cost, estimate = sizes[WORDS], nodes[2], nodes[3]
+    game, control = search.game, search.control
+    W, cost, states = game.W, search.table.cost, search.table.states
     kept, start = control[KEPT], control[START]
     while control[AT] < control[COUNT]:
         b = ids[control[AT]]
@@ -51,24 +51,13 @@ def thin(
             gap = cost[b] - cost[ids[j]]
             A = ids[j] * 3 * W
             for k in range(W):
-                red = states[A + W + k] & ~states[B + W + k]
-                dirty = states[A + 2 * W + k] & ~states[B + 2 * W + k]
-                if sizes[UNIT]:
-                    gap -= popcount(red) + popcount(dirty)
-                else:
-                    while red:
-                        rest = red & (red - one[0])
-                        gap -= weight[64 * k + popcount((red ^ rest) - one[0])]
-                        red = rest
-                    while dirty:
-                        rest = dirty & (dirty - one[0])
-                        gap -= weight[64 * k + popcount((dirty ^ rest) - one[0])]
-                        dirty = rest
+                red = weigh(game, k, states[A + W + k] & ~states[B + W + k])
+                gap -= red + weigh(game, k, states[A + 2 * W + k] & ~states[B + 2 * W + k])
             if gap >= 0:
                 dominated = True
                 break
         if dominated:
-            estimate[b] = -1
+            search.table.estimate[b] = -1
         else:
             ids[kept] = b
             kept += 1
@@ -78,22 +67,20 @@ def thin(
     control[KEPT], control[START], control[STATUS] = kept, start, DONE
 
 
-def gather(head: int, ids: Any, nodes: Any) -> int:
+def gather(table: StateTable, layer: int, ids: Any) -> int:
     """Put the states of a layer in `ids`; how many they are."""
-    estimate, following = nodes[3], nodes[4]
-    n = 0
+    head, n = table.heads[layer], 0
     while head >= 0:
-        if estimate[head] >= 0:
+        if table.estimate[head] >= 0:
             ids[n] = head
             n += 1
-        head = following[head]
+        head = table.following[head]
     return n
 
 
-def compact(sizes: Any, control: Any, nodes: Any, states: Any, heads: Any) -> None:
+def compact(W: int, control: Any, table: StateTable) -> None:
     """Close the gaps that expanded states left, and string up the layers anew."""
-    W = sizes[WORDS]
-    parent, rank, cost, estimate, following, _, _ = nodes
+    states, heads, cost, estimate = table.states, table.heads, table.cost, table.estimate
     for k in range(len(heads)):
         heads[k] = -1
     to = 0
@@ -105,18 +92,17 @@ def compact(sizes: Any, control: Any, nodes: Any, states: Any, heads: Any) -> No
             layer += popcount(states[n * 3 * W + k])
         for k in range(3 * W):
             states[to * 3 * W + k] = states[n * 3 * W + k]
-        parent[to], rank[to], cost[to] = parent[n], rank[n], cost[n]
-        estimate[to] = estimate[n]
-        following[to] = heads[layer]
+        table.parent[to], table.rank[to] = table.parent[n], table.rank[n]
+        cost[to], estimate[to] = cost[n], estimate[n]
+        table.following[to] = heads[layer]
         heads[layer] = to
         to += 1
     control[USED] = to
 
 
-def index(sizes: Any, control: Any, states: Any, slots: Any, mix: Any, s: Any) -> None:
+def index(W: int, control: Any, table: StateTable, s: Any) -> None:
     """Fill an empty table with all states."""
-    W = sizes[WORDS]
     for n in range(control[USED]):
         for k in range(3 * W):
-            s[k] = states[n * 3 * W + k]
-        slots[place(W, s, states, slots, mix)] = n
+            s[k] = table.states[n * 3 * W + k]
+        table.slots[place(W, s, table)] = n
