@@ -25,8 +25,8 @@ from iosim.pebbling.state_layout import (
     GameArrays,
     MapArrays,
     Scratch,
-    Search,
     StateTable,
+    SweepArrays,
     weigh,
 )
 
@@ -95,7 +95,7 @@ def place(W: int, s: Any, table: StateTable) -> Any:
     return at
 
 
-def expand(search: Search, ids: Any, wanted: int) -> None:
+def expand(search: SweepArrays, ids: Any, wanted: int) -> None:
     """Expand the states of `ids` from `control[AT]` on, until all are, or a limit is reached.
 
     A state that was left half-way is taken up again where it was left.  With `wanted`
@@ -185,7 +185,7 @@ def put_before(game: GameArrays, scratch: Scratch, i: int) -> None:
             scratch.must[i] |= one[h]
 
 
-def evict(search: Search, node: int, red: int, u: int, leaf: int, wanted: int) -> int:
+def evict(search: SweepArrays, node: int, red: int, u: int, leaf: int, wanted: int) -> int:
     """Make the children by an operation: one for each least set of values to evict before it.
 
     Args:
@@ -280,7 +280,7 @@ def is_least(game: GameArrays, scratch: Scratch, need: int, taken: int) -> bool:
 
 
 def make_child(
-    search: Search, node: int, u: int, taken: int, price: int, leaf: int, wanted: int
+    search: SweepArrays, node: int, u: int, taken: int, price: int, leaf: int, wanted: int
 ) -> bool:
     """Evict what was chosen, do an operation, and put what that gives in the table.
 

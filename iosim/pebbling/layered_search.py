@@ -324,9 +324,9 @@ class Layers:
         return ids[:width]
 
     @property
-    def search(self) -> state_layout.Search:
+    def search(self) -> state_layout.SweepArrays:
         """What the loops take."""
-        return state_layout.Search(
+        return state_layout.SweepArrays(
             self.game, self.chains, self.images, self.table, self.scratch, self.control
         )
 

@@ -145,7 +145,7 @@ class Scratch(NamedTuple):
     applied: Any
 
 
-class Search(NamedTuple):
+class SweepArrays(NamedTuple):
     """All that the loops over states take."""
 
     game: GameArrays

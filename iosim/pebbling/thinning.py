@@ -18,13 +18,13 @@ from iosim.pebbling.state_layout import (
     STATUS,
     USED,
     WORK,
-    Search,
     StateTable,
+    SweepArrays,
     weigh,
 )
 
 
-def thin(search: Search, ids: Any) -> None:
+def thin(search: SweepArrays, ids: Any) -> None:
     """Of `ids`, sorted so that equal A stand together, cheapest first, keep what none dominates.
 
     Let a and b have done the same operations.  What is live and not red has its load paid, so from
