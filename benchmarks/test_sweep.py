@@ -28,16 +28,16 @@ import iosim
 from iosim.core.tiling import optimal_tiles_many, smallest_capacity
 from iosim.sweep import Folder, Pool, Sweep, collect, dask, processes, serial
 
-GRID = {"algo": "flash2", "N": "1024:65536:x2", "d": "64,128", "M": "256:1Mi:x1.2"}
+GRID = {"schedule": "flash2", "N": "1024:65536:x2", "d": "64,128", "M": "256:1Mi:x1.2"}
 MILLION = GRID | {"tiles": "B_r=1:1024:x1.12,B_c=1:1024:x1.22"}
 # 2·10^5 points each: a thousand pairs of sizes, and one large one.
 OPTIMAL = {
     "N 1,024 … 65,536": GRID | {"N": "1024:65536:x1.03", "d": "32:256:+32", "M": "512:1Mi:x1.04"},
     "N 1,000,000": GRID | {"N": "1000000", "d": "128", "M": "512:2Mi:x1.00002"},
 }
-SEARCHED = GRID | {"algo": "flash2,small_cache", "M": "256:1Mi:x1.001"}
+SEARCHED = GRID | {"schedule": "flash2,small_cache", "M": "256:1Mi:x1.001"}
 RULE = {
-    "algo": "flash1",
+    "schedule": "flash1",
     "N": "1024:65536:x2",
     "d": "64,128",
     "M": "16Ki:87Ki:+1",
@@ -46,7 +46,13 @@ RULE = {
 
 # Sweeps of a second or a few, and who computes them.
 ONE = GRID | {"N": "1024:4096:x2", "d": "64"}
-RUN = {"algo": "flash2", "N": "128:512:x2", "d": "32", "M": "1Ki:64Ki:x1.08", "engine": "simulate"}
+RUN = {
+    "schedule": "flash2",
+    "N": "128:512:x2",
+    "d": "32",
+    "M": "1Ki:64Ki:x1.08",
+    "engine": "simulate",
+}
 SHORT = {
     "10^5 given tiles": ONE | {"tiles": "B_r=1:1024:x1.12,B_c=1:1024:x1.6"},
     "3·10^5 given tiles": MILLION | {"N": "1024:16Ki:x2", "d": "64"},
@@ -125,7 +131,7 @@ def test_optimal_tiles_on_two_cores_target_20s_a_million(
     benchmark: Any, tmp_path: Path, name: str, sizes: str
 ) -> None:
     given = problems.required_options(iosim.algorithm(name), 4096, 64, 4)
-    options = OPTIMAL[sizes] | {"algo": name} | {k: str(v) for k, v in given.items()}
+    options = OPTIMAL[sizes] | {"schedule": name} | {k: str(v) for k, v in given.items()}
     assert Sweep.of(**grid(options)).points > thresholds.size(2 * 10**5, 0)
     print(f"\n{name}, {sizes}:", end="")
     run(benchmark, tmp_path, processes(2), options, f"{name}: tilings, {sizes}", 20)

@@ -36,7 +36,7 @@ LAWS = (("flash2", -1.0), ("flash2_chunked", -1.0), ("small_cache", -0.5))
 
 def tables() -> dict[str, Rows]:
     """Words of every schedule, and the fitted exponents."""
-    rows = swept(COLUMNS, algo=SCHEDULES, N=N, d=DS, M="64:2Mi:x1.3", feasible=True)
+    rows = swept(COLUMNS, schedule=SCHEDULES, N=N, d=DS, M="64:2Mi:x1.3", feasible=True)
     for row in rows:
         row["lower_bound_words"] = digits(row["lower_bound_words"])
     return {"words.csv": rows, "slopes.csv": slopes(rows), "crossover.csv": crossover(rows)}

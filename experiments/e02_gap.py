@@ -36,7 +36,7 @@ def tables() -> dict[str, Rows]:
     rows: Rows = []
     for d in DS:
         M = f"{d * d // 16}:{64 * d * d}:x1.15,{d * d}"
-        rows += swept(COLUMNS, algo=EVERY, N=N, d=d, M=M, feasible=True)
+        rows += swept(COLUMNS, schedule=EVERY, N=N, d=d, M=M, feasible=True)
     best = []
     for d in DS:
         for M_words in sorted({r["M_words"] for r in rows if r["d"] == d}):

@@ -34,7 +34,7 @@ def tables() -> dict[str, Rows]:
     text = ",".join(map(str, axis))
     plane = swept(
         ("algorithm", "tile_B_r", "tile_B_c", "total_words", "peak_words"),
-        algo=("flash1", "flash2"),
+        schedule=("flash1", "flash2"),
         N=PROBLEM.N,
         d=PROBLEM.d,
         M=M,

@@ -54,7 +54,7 @@ def tables() -> dict[str, Rows]:
             M = f"{int(FROM * d * d)}:{to}:x1.15,{d * d}"
             rows += swept(
                 ("algorithm", "N", "d", "M_words", "total_words"),
-                algo=SCHEDULES,
+                schedule=SCHEDULES,
                 N=N,
                 d=d,
                 M=M,

@@ -400,7 +400,7 @@ def folder(tmp_path: Path) -> Path:
 
 TILES = ("--tiles", "B_r=128,B_c=128")
 MASK = ("--mask", "blocks=mask.npy", *TILES)
-ONE = ("roofline", "attention", "--N", "1024", "--d", "64", "--heads", "16", "--gpu", "h100")
+ONE = ("roofline", "attention", "--N", "1024", "--d", "64", "--heads", "16", "--machine", "h100")
 MODEL = ("--model", "gpt2", "--phase", "prefill", "--N", "1024")
 
 
@@ -427,7 +427,7 @@ def test_roofline_and_fuse_take_a_mask(folder: Path) -> None:
         (group,) = (g for g in found["groups"] if "block_sparse" in g["schedule"])
         assert group["words_in"] + group["words_out"] == words * 12 // 16
         assert done.stderr.count(" moves at least ") == 1
-        told = ("roofline", *MODEL, "--attention", way, "--fusion", "best", "--gpu", "h200")
+        told = ("roofline", *MODEL, "--attention", way, "--fusion", "best", "--machine", "h200")
         done = iosim_(*told, *MASK, "--json", cwd=folder)
         (row,) = (
             r for r in json.loads(done.stdout)["operators"] if "block_sparse" in r["how_dram"]
@@ -440,7 +440,7 @@ def test_a_graph_with_a_mask_in_both_commands() -> None:
     pairs = 16 * 21 * 128 * 128  # 1 + 2 and 6 times 3 tiles
     words = 16 * (2 * 1024 * 64 + 21 * 2 * 128 * 64)
     graph = ("--graph", str(ROOT / "docs/examples/block_sparse.toml"))
-    (row,) = json.loads(ok("roofline", *graph, "--gpu", "h100", "--json"))["operators"]
+    (row,) = json.loads(ok("roofline", *graph, "--machine", "h100", "--json"))["operators"]
     assert (row["flop"], row["dram_bytes"]) == (pairs * (4 * 64 + 5), 2 * words)
     (group,) = json.loads(ok("fuse", *graph, "--json"))["groups"]
     assert group["words_in"] + group["words_out"] == words
@@ -469,10 +469,13 @@ def test_a_graph_with_a_mask_in_both_commands() -> None:
             "no schedule gives the gradients of attention under a block mask",
         ),
         (
-            ("roofline", "softmax", "--m", "8", "--n", "8", "--gpu", "h100", *MASK),
+            ("roofline", "softmax", "--m", "8", "--n", "8", "--machine", "h100", *MASK),
             "--mask is not of softmax",
         ),
-        (("roofline", "--graph", "mine.toml", "--gpu", "h100", *MASK), "--mask is not of a graph"),
+        (
+            ("roofline", "--graph", "mine.toml", "--machine", "h100", *MASK),
+            "--mask is not of a graph",
+        ),
         (
             (*ONE[:3], "8192", *ONE[4:], *MASK[:2], "--tiles", "B_r=1024,B_c=1024"),
             "needs 1247232 words with these tiles and this mask, and M is 116736: use M >= 1247232",

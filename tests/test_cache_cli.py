@@ -104,16 +104,16 @@ def test_a_trace_of_lines_is_replayed_at_many_capacities(tmp_path: Any) -> None:
 
 def test_the_formula_is_the_stream() -> None:
     rooms = "1,7,30,64,100,1000"
-    one = run_json(*SIZES, "--capacity", rooms, "--engine", "stream")
-    other = run_json(*SIZES, "--capacity", rooms, "--engine", "formula")
+    one = run_json(*SIZES, "--capacity", rooms, "--method", "stream")
+    other = run_json(*SIZES, "--capacity", rooms, "--method", "formula")
     for name in ("capacities", "loads", "write_backs", "flush", "misses", "accesses"):
         assert one[name] == other[name]
 
 
 def test_whole_tiles_are_the_stream() -> None:
     for given in ((), ("--policy", "opt", "--bypass")):
-        one = run_json(*SIZES, "--capacity", "1,7,30,64,100", "--engine", "tiles", *given)
-        other = run_json(*SIZES, "--capacity", "1,7,30,64,100", "--engine", "stream", *given)
+        one = run_json(*SIZES, "--capacity", "1,7,30,64,100", "--method", "tiles", *given)
+        other = run_json(*SIZES, "--capacity", "1,7,30,64,100", "--method", "stream", *given)
         assert one | {"engine": "stream"} == other
 
 
@@ -160,9 +160,9 @@ def test_the_table_has_every_step_that_is_in_force_at_a_power_of_two() -> None:
         (("--layout", "K=diagonal"), "unknown layout 'diagonal'"),
         (("--capacity", "0"), "capacity"),
         (("--capacity", "x"), "capacity"),
-        (("--engine", "formula", "--policy", "fifo"), "engine formula is of LRU"),
-        (("--engine", "tiles", "--policy", "opt"), "engine tiles is of LRU or OPT with bypass"),
-        (("--engine", "fast"), "unknown engine 'fast'"),
+        (("--method", "formula", "--policy", "fifo"), "engine formula is of LRU"),
+        (("--method", "tiles", "--policy", "opt"), "engine tiles is of LRU or OPT with bypass"),
+        (("--method", "fast"), "unknown engine 'fast'"),
         (
             ("--sample", "2", "--capacity", "8"),
             "a share of the lines, above 0 and up to 1, got '2'",
@@ -170,12 +170,12 @@ def test_the_table_has_every_step_that_is_in_force_at_a_power_of_two() -> None:
         (("--sample", "0.5"), "a sample needs capacities"),
         (("--sample", "0.5", "--policy", "opt", "--capacity", "8"), "a sample estimates"),
         (("--bypass", "--capacity", "8"), "can't bypass"),
-        (("--bypass", "--capacity", "8", "--engine", "formula"), "can't bypass"),
+        (("--bypass", "--capacity", "8", "--method", "formula"), "can't bypass"),
         (("--bypass", "--capacity", "8", "--sample", "0.9"), "can't bypass"),
         (("--write", "through", "--capacity", "8", "--sample", "0.9"), "a sample estimates"),
         (("--capacity", "8", "--layout", "K=column-major,K=row-major"), "layout of K twice"),
         *(
-            ((*given, "--capacity", "8", "--engine", engine), f"engine {engine} is of LRU")
+            ((*given, "--capacity", "8", "--method", engine), f"engine {engine} is of LRU")
             for engine in ("formula", "tiles")
             for given in (
                 ("--ways", "2"),
@@ -197,7 +197,7 @@ def test_bad_input_is_one_line(words: tuple[str, ...], says: str) -> None:
 
 def test_an_algorithm_without_a_closed_form_says_why() -> None:
     done = iosim_(
-        "cache", "flash2", "--N", "64", "--d", "8", "--causal", "--M", "256", "--engine", "formula"
+        "cache", "flash2", "--N", "64", "--d", "8", "--causal", "--M", "256", "--method", "formula"
     )
     assert done.returncode == 2
     assert "follows an outer tile" in done.stderr
@@ -285,9 +285,9 @@ KEYS = {
     "words",
     [
         (),
-        ("--engine", "formula"),
-        ("--engine", "tiles"),
-        ("--policy", "opt", "--bypass", "--engine", "tiles"),
+        ("--method", "formula"),
+        ("--method", "tiles"),
+        ("--policy", "opt", "--bypass", "--method", "tiles"),
         ("--policy", "opt"),
         ("--sample", "0.9", "--seed", "99999999999999999999"),
     ],
@@ -355,7 +355,7 @@ NEITHER = "there is no closed form, and no replay of whole tiles, for"
         (("--policy", "fifo", "--save", "x.iosim"), " accesses take about 26 days, one by one "),
         (("--save", "x.iosim"), " accesses take about 26 days, one by one "),
         (("--save", "x.iosim"), "a second (--save writes each of them): choose"),
-        (("--policy", "opt", "--engine", "stream"), "opt needs the next use of each of 2215"),
+        (("--policy", "opt", "--method", "stream"), "opt needs the next use of each of 2215"),
     ],
 )
 def test_what_would_take_days_is_refused_at_once_in_one_line(tmp_path, words, why) -> None:
@@ -365,9 +365,9 @@ def test_what_would_take_days_is_refused_at_once_in_one_line(tmp_path, words, wh
     assert done.returncode == 2
     assert why in done.stderr
     assert done.stderr.count("\n") == 1
-    if "--engine" not in words:
+    if "--method" not in words:
         # OPT needs all of the stream in memory: to wait is no way out.
-        way = "or LRU" if "opt" in words else "or take --engine stream to wait that long"
+        way = "or LRU" if "opt" in words else "or take --method stream to wait that long"
         assert way in done.stderr
     assert not list(tmp_path.iterdir())
 
@@ -417,8 +417,8 @@ def test_patience_is_a_number_of_seconds(tmp_path: Any, monkeypatch: pytest.Monk
             done = CliRunner().invoke(caching.cache, [*words, *at])
             assert (done.exit_code == 0) == (code == 0), (seconds, words)
             if code and "--trace" in words:  # a file has no tiles to choose
-                assert "give fewer capacities, or take --engine stream" in str(done.exception)
-            named = CliRunner().invoke(caching.cache, [*words, *at, "--engine", "stream"])
+                assert "give fewer capacities, or take --method stream" in str(done.exception)
+            named = CliRunner().invoke(caching.cache, [*words, *at, "--method", "stream"])
             assert named.exit_code == 0
 
 
@@ -453,7 +453,7 @@ def test_more_addresses_than_memory_are_refused_before_they_are_followed() -> No
         "32Ki",
         "--capacity",
         "all",
-        "--engine",
+        "--method",
         "stream",
     )
     assert done.returncode == 2
@@ -504,7 +504,7 @@ def test_the_slope_and_its_figure(tmp_path):
             if name in (policy, "explicit")
         )
     svg = (tmp_path / "there/slope.svg").read_text()
-    again = iosim_("plot", "there/slope.csv", "--out", "again", cwd=tmp_path)
+    again = iosim_("plot", "there/slope.csv", "--save", "again", cwd=tmp_path)
     assert again.returncode == 0
     assert (tmp_path / "again.svg").read_text() == svg
 
@@ -513,7 +513,7 @@ def test_the_slope_and_its_figure(tmp_path):
     ("words", "said"),
     [
         (("flash2", "--N", "32", "--d", "4", "--M", "64", "--line", "2"), "of LRU and OPT with"),
-        (("--trace", "x.csv"), "the figure is of a schedule: give an algorithm"),
+        (("--trace", "x.csv"), "the figure is of a schedule: give one in place"),
         (("flash2", "--N", "8192", "--d", "64", "--M", "4Ki"), "more than 200,000,000: choose"),
     ],
 )

@@ -264,8 +264,8 @@ def test_bounds_json() -> None:
         ),
         (("verify", "--k=4"), "'--k': it is for matmul, which iosim verify doesn't take (see"),
         (("tightness", "--caussal"), "No such option '--caussal'. (Did you mean one of: '--c"),
-        (("gpu", "decode", "--N-k", "9"), "No such option '--N-k'. "),
-        (("tiles",), "Missing argument 'ALGO' (see iosim tiles --help)"),
+        (("gpu", "decode", "--N-j", "9"), "No such option '--N-j'. "),
+        (("tiles",), "Missing argument 'SCHEDULE' (see iosim tiles --help)"),
         (("gpu", "emti"), "(see iosim gpu --help)"),
         (("count", "FLASH3", *GPT2), "unknown algorithm 'FLASH3': did you mean 'flash2'?"),
         (("plot", "missing.csv"), "cannot read 'missing.csv' as a table"),
@@ -344,7 +344,7 @@ def test_verify_on_own_arrays_and_plot(tmp_path: Path) -> None:
         "verify.png",
         "verify.svg",
     }
-    ok("plot", str(tmp_path / "out" / "verify.csv"), "--out", str(tmp_path / "again"))
+    ok("plot", str(tmp_path / "out" / "verify.csv"), "--save", str(tmp_path / "again"))
     assert (tmp_path / "again.png").read_bytes() == (tmp_path / "out/verify.png").read_bytes()
     header = "kind,name,N,d,M_words,total_words\n"
     for text, message in (

@@ -367,20 +367,20 @@ def test_a_run_reads_only_its_own_memory() -> None:
         ("ring-attention --P 2 --N 8 --d 2 --window 2,", "has no option window: leave it out"),
         ("tensor-parallel --P 2 --rows 8", "needs --width, --inner"),
         ("tensor-parallel --P 2 --model gpt2", "leave gpt2 out, and give --rows, --width, --inner"),
-        ("ring-attention --P 2 --N 8 --d 2 --gpu h200 --dtype fp61", "unknown dtype 'fp61'"),
+        ("ring-attention --P 2 --N 8 --d 2 --machine h200 --dtype fp61", "unknown dtype 'fp61'"),
         (
-            "all-gather --P 2 --n 8 --gpu h200 --latency-us -1",
+            "all-gather --P 2 --n 8 --machine h200 --latency-us -1",
             "a finite number of µs, 0 or more, got '-1'",
         ),
         (
-            "all-gather --P 2 --n 8 --gpu h200 --latency-us nan",
+            "all-gather --P 2 --n 8 --machine h200 --latency-us nan",
             "a finite number of µs, 0 or more, got 'nan'",
         ),
         (
-            "all-gather --P 2 --n 8 --gpu h200 --latency-us inf",
+            "all-gather --P 2 --n 8 --machine h200 --latency-us inf",
             "a finite number of µs, 0 or more, got 'inf'",
         ),
-        ("all-gather --P 2 --n 8 --latency-us 3", "without times: give --gpu"),
+        ("all-gather --P 2 --n 8 --latency-us 3", "without times: give --machine"),
     ],
 )
 def test_bad_input_is_one_line(arguments: str, message: str) -> None:
@@ -406,7 +406,7 @@ def test_the_command_tells_links_and_json() -> None:
         "4",
         "--P",
         "3",
-        "--gpu",
+        "--machine",
         "h200",
         "--json",
     ]
@@ -433,7 +433,7 @@ def test_every_schedule_prints_and_has_a_formula() -> None:
 
 
 def test_the_operator_of_layers_counts_the_same_all_reduce() -> None:
-    """`iosim roofline --devices` has a formula of its own, rounded up."""
+    """`iosim roofline --P` has a formula of its own, rounded up."""
     from iosim.models.operators import operand, operator
     from iosim.models.operators.communication import link_words
 
@@ -516,7 +516,18 @@ def test_heads_that_are_fewer_than_devices_leave_some_idle() -> None:
 def test_a_machine_without_what_times_need_still_has_words(tmp_path: Path) -> None:
     told = "cores = 4\ndram_bytes_per_s = 1e9\ncapacity_bytes = 1e9\nsram_bytes = 512\n"
     path = tmp_path / "own.toml"
-    words = ("devices", "ring-attention", "--P", "2", "--N", "8", "--d", "2", "--gpu", str(path))
+    words = (
+        "devices",
+        "ring-attention",
+        "--P",
+        "2",
+        "--N",
+        "8",
+        "--d",
+        "2",
+        "--machine",
+        str(path),
+    )
     for more, lacking in (
         ("cache_bytes = 1024\n[peaks]\nfp16 = 1e9", "own has no link_bytes_per_s: add"),
         (

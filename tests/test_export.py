@@ -359,7 +359,7 @@ def test_no_text_leaves_the_picture() -> None:
 
 def test_a_gif(tmp_path: Path) -> None:
     path = tmp_path / "a.gif"
-    assert "wrote" in ok("export", *SMALL, "--fps", "3", "--seconds", "3", "-o", str(path))
+    assert "wrote" in ok("export", *SMALL, "--fps", "3", "--duration", "3", "--save", str(path))
     total = 0
     with Image.open(path) as image:
         assert image.size == (1280, 720)
@@ -388,7 +388,7 @@ def fake_ffmpeg(folder: Path, body: str) -> None:
 def test_an_mp4_gets_every_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_ffmpeg(tmp_path, "open(sys.argv[-1], 'w').write(repr((sys.argv, len(data))))")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
-    ok("export", *SMALL, "--fps", "4", "--seconds", "2", "-o", "a.mp4", cwd=tmp_path)
+    ok("export", *SMALL, "--fps", "4", "--duration", "2", "--save", "a.mp4", cwd=tmp_path)
     words, size = eval((tmp_path / "a.mp4").read_text())
     assert size == 8 * 1280 * 720 * 3
     assert words[words.index("-r") + 1] == "4"
@@ -399,7 +399,7 @@ def test_an_encoder_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.M
     fake_ffmpeg(tmp_path, "print('bad\\nno codec', file=sys.stderr); sys.exit(3)")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     (tmp_path / "a.mp4").write_text("old")
-    done = iosim_("export", *SMALL, "--seconds", "1", "-o", "a.mp4", cwd=tmp_path)
+    done = iosim_("export", *SMALL, "--duration", "1", "--save", "a.mp4", cwd=tmp_path)
     assert done.returncode == 2
     assert re.search(r"ffmpeg fails: no codec\n$", done.stderr)
     assert (tmp_path / "a.mp4").read_text() == "old"
@@ -414,7 +414,7 @@ def test_an_encoder_that_ends_early_is_one_line(
     tool.write_text("#!/bin/sh\necho 'cannot start' >&2\nexit 1\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
-    done = iosim_("export", *SMALL, "--seconds", "2", "-o", "a.mp4", cwd=tmp_path)
+    done = iosim_("export", *SMALL, "--duration", "2", "--save", "a.mp4", cwd=tmp_path)
     assert done.returncode == 2
     assert "ffmpeg fails: cannot start" in done.stderr
     assert {p.name for p in tmp_path.iterdir()} == {"bin"}
@@ -425,7 +425,7 @@ def test_without_an_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     with pytest.raises(IosimError, match=r"write a .gif, install ffmpeg, or run .*iosim\[movie\]"):
         encode.find_ffmpeg()
-    done = iosim_("export", *SMALL, "-o", "a.mp4", cwd=tmp_path)
+    done = iosim_("export", *SMALL, "--save", "a.mp4", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
@@ -441,11 +441,11 @@ def test_a_real_mp4(tmp_path: Path) -> None:
         *SMALL,
         "--fps",
         "5",
-        "--seconds",
+        "--duration",
         "2",
         "--theme",
         "dark",
-        "-o",
+        "--save",
         "a.mp4",
         cwd=tmp_path,
     )
@@ -470,7 +470,7 @@ def test_an_interrupted_movie_leaves_the_old_one(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(export, "shots", stopping)
-    done = iosim_("export", *SMALL, "-o", str(path))
+    done = iosim_("export", *SMALL, "--save", str(path))
     assert done.returncode == 130
     assert done.stderr == "iosim: interrupted\n"
     assert path.read_text() == "old"
@@ -478,19 +478,19 @@ def test_an_interrupted_movie_leaves_the_old_one(
 
 
 BAD = {
-    ("-o", "a.png"): "no suffix of a format: name a file in .html, .gif, .mp4",
-    (): "-o is missing",
-    ("-o", "a.gif", "--fps", "0"): "fps = 0 is out of range: give 1 to 60",
-    ("-o", "a.gif", "--fps", "61"): "fps = 61 is out of range: give 1 to 60",
-    ("-o", "a.gif", "--fps", "x"): "fps must be a whole number",
-    ("-o", "a.gif", "--seconds", "0"): "--seconds must be above 0 and up to 600, got",
-    ("-o", "a.gif", "--seconds", "nan"): "--seconds must be above 0 and up to 600",
-    ("-o", "a.gif", "--seconds", "601"): "above 0 and up to 600",
-    ("-o", "a.gif", "--theme", "drak"): "unknown theme 'drak': did you mean 'dark'?",
-    ("-o", "a.html", "--theme", "dark"): "--theme is for movies, and 'a.html' is a page",
-    ("-o", "no/a.gif"): "cannot write",
-    ("-o", "a.gif", "--M", "3"): "needs at least",
-    ("-o", "a.gif", "--causal", "--window", "1"): "window",
+    ("--save", "a.png"): "no suffix of a format: name a file in .html, .gif, .mp4",
+    (): "--save is missing",
+    ("--save", "a.gif", "--fps", "0"): "fps = 0 is out of range: give 1 to 60",
+    ("--save", "a.gif", "--fps", "61"): "fps = 61 is out of range: give 1 to 60",
+    ("--save", "a.gif", "--fps", "x"): "fps must be a whole number",
+    ("--save", "a.gif", "--duration", "0"): "--duration must be above 0 and up to 600, got",
+    ("--save", "a.gif", "--duration", "nan"): "--duration must be above 0 and up to 600",
+    ("--save", "a.gif", "--duration", "601"): "above 0 and up to 600",
+    ("--save", "a.gif", "--theme", "drak"): "unknown theme 'drak': did you mean 'dark'?",
+    ("--save", "a.html", "--theme", "dark"): "--theme is for movies, and 'a.html' is a page",
+    ("--save", "no/a.gif"): "cannot write",
+    ("--save", "a.gif", "--M", "3"): "needs at least",
+    ("--save", "a.gif", "--causal", "--window", "1"): "window",
 }
 
 
@@ -506,7 +506,7 @@ def test_bad_input_is_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
 
 def test_tiles_or_memory_are_needed(tmp_path: Path) -> None:
     for tiles in ((), ("--tiles", "auto")):
-        done = iosim_("export", *SMALL[:-2], *tiles, "-o", str(tmp_path / "a.gif"))
+        done = iosim_("export", *SMALL[:-2], *tiles, "--save", str(tmp_path / "a.gif"))
         assert done.returncode == 2
         assert "give --M (24576), or all tiles: write --tiles" in done.stderr
 
@@ -518,7 +518,7 @@ def test_a_page_has_one_view_and_its_numbers(
     from iosim.lab import page
 
     monkeypatch.setattr(page, "static", lambda name: f"/* {name} */")
-    ok("export", *SMALL, "--M", "99", "-o", "a.html", cwd=tmp_path)
+    ok("export", *SMALL, "--M", "99", "--save", "a.html", cwd=tmp_path)
     text = (tmp_path / "a.html").read_text(encoding="utf-8")
     found = re.search(r'id="iosim-lab-data">(.*?)</script>', text, re.S)
     assert found

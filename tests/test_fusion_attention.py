@@ -215,6 +215,6 @@ def test_the_best_say_among_what_they_are() -> None:
     without = ok("fuse", *words, "--no-online-softmax")
     assert f"best: {said} and products, without an online softmax" in without
     assert said not in ok("fuse", *words, "--fusion", "none")
-    roofline = iosim_("roofline", *words, "--gpu", "h100", "--fusion", "best")
+    roofline = iosim_("roofline", *words, "--machine", "h100", "--fusion", "best")
     assert f"fusion best: {said}" in roofline.stderr
-    bad(iosim_("roofline", *words, "--gpu", "h100", "--no-online-softmax"), "add --fusion")
+    bad(iosim_("roofline", *words, "--machine", "h100", "--no-online-softmax"), "add --fusion")

@@ -32,7 +32,7 @@ def run_json(*words: str) -> Any:
 
 
 def test_a_chain_moves_2n_words_instead_of_2kn() -> None:
-    answer = run_json("chain", "--k", "1:16", "--words", "4Mi")
+    answer = run_json("chain", "--length", "1:16", "--words", "4Mi")
     assert [r["k"] for r in answer["chains"]] == list(range(1, 17))
     for r in answer["chains"]:
         assert r["words_none"] == 2 * r["k"] * 2**22
@@ -265,21 +265,21 @@ def test_kernels_that_fit_within_less_move_no_less() -> None:
         ("--graph docs/examples/mlp.toml --fusion paper", "MLP, forward has no 'attention norm'"),
         ("--model gpt2 --N 8 --phase prefill --fusion file", "give --graph FILE"),
         ("--model gpt2 --N 8 --phase prefill --fusion none --within 9", "--within is what best"),
-        ("chain --k 2 --words 8 --graph docs/examples/mlp.toml", "--graph is not of a chain"),
+        ("chain --length 2 --words 8 --graph docs/examples/mlp.toml", "--graph is not of a chain"),
         ("chian", "unknown graph 'chian': did you mean 'chain'"),
-        ("chain", "needs --k"),
-        ("chain --k 1:4", "needs --words"),
-        ("chain --k 4:1 --words 8", "is empty"),
-        ("chain --k 0 --words 8", "k"),
-        ("chain --k 100000 --words 8", "at most 65,536"),
-        ("chain --k 2 --words 8 --model gpt2", "--model is not of a chain"),
+        ("chain", "needs --length"),
+        ("chain --length 1:4", "needs --words"),
+        ("chain --length 4:1 --words 8", "is empty"),
+        ("chain --length 0 --words 8", "length"),
+        ("chain --length 100000 --words 8", "at most 65,536"),
+        ("chain --length 2 --words 8 --model gpt2", "--model is not of a chain"),
         ("--model gpt2 --N 8", "needs --phase"),
-        ("--model gpt2 --N 8 --phase prefill --k 3", "--k is not of a model"),
+        ("--model gpt2 --N 8 --phase prefill --length 3", "--length is not of a model"),
         ("--model gtp2 --N 8 --phase prefill", "did you mean 'gpt2'"),
         ("--model gpt2 --N 8 --phase prefil", "did you mean 'prefill'"),
         ("--model gpt2 --N 8 --phase prefill --fusion bset", "unknown fusion 'bset': did you mean"),
         ("--model gpt2 --N 8 --phase prefill --M 1", "capacity|needs|fits"),
-        ("--model gpt2 --N 8 --phase prefill --M 9 --gpu h100", "give one"),
+        ("--model gpt2 --N 8 --phase prefill --M 9 --machine h100", "give one"),
         ("--model gpt2 --N 8 --phase prefill --boundary hbm", "unknown boundary 'hbm'"),
         ("--model gpt2 --N 8 --phase prefill --part heads", "did you mean 'head'"),
         ("--model gpt2 --N 8 --phase prefill --fusion no.json", "no.json"),

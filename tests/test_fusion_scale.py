@@ -157,7 +157,7 @@ def test_what_stops_the_search_is_a_note_beside_the_other_fusions(tmp_path: Path
 
 
 def test_a_long_chain_at_the_command_line() -> None:
-    found = json.loads(ok("fuse", "chain", "--k", "1000", "--words", "4Ki", "--json"))
+    found = json.loads(ok("fuse", "chain", "--length", "1000", "--words", "4Ki", "--json"))
     assert found["chains"] == [
         {"k": 1000, "words_none": 2000 * 4096, "words_best": 2 * 4096, "ratio": 1000.0}
     ]

@@ -226,13 +226,13 @@ SIZES = ("flash2", "--N", "524288", "--d", "64", "--tiles", "B_r=64,B_c=64")
 
 
 def test_the_command():
-    done = iosim_("l2", *SIZES, "--gpu", "h200", "--drift", "5", "--json")
+    done = iosim_("l2", *SIZES, "--machine", "h200", "--drift", "5", "--json")
     found = json.loads(done.stdout)
     assert found["dram_read_bytes"] == 2_214_592_512
     assert found["sm_l2_load_bytes"] == 1_099_578_736_640
     assert (found["programs"], found["rows"], found["waves"]) == (528, 33792, 16)
     assert (found["safe"], found["safe_programs"], found["safe_rows"]) == (True, 350, 22400)
-    text = iosim_("l2", *SIZES, "--gpu", "h200").stdout
+    text = iosim_("l2", *SIZES, "--machine", "h200").stdout
     for said in (
         "SM↔L2     loads",
         "1,099,578,736,640",
@@ -246,13 +246,25 @@ def test_the_command():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((*SIZES, "--gpu", "h20"), "unknown machine 'h20', and no FILE.toml: did you mean 'h200'?"),
-        (SIZES, "l2 needs a machine: give --gpu, like --gpu h200"),
-        ((*SIZES, "--gpu", "h200", "--causal"), "more than 8,388,608 tiles, too many to follow"),
-        ((*SIZES, "--gpu", "h200", "--drift", "1001"), "drift = 1001 is out of range: give 0 to"),
-        ((*SIZES, "--gpu", "h200", "--drift", "1", "--seed", "-1"), "seed = -1 is out of range"),
-        ((*SIZES, "--gpu", "h200", "--programs", "0"), "programs = 0"),
-        ((*SIZES, "--gpu", "h200", "--dtype", "fp17"), "fp17"),
+        (
+            (*SIZES, "--machine", "h20"),
+            "unknown machine 'h20', and no FILE.toml: did you mean 'h200'?",
+        ),
+        (SIZES, "l2 needs a machine: give --machine, like --machine h200"),
+        (
+            (*SIZES, "--machine", "h200", "--causal"),
+            "more than 8,388,608 tiles, too many to follow",
+        ),
+        (
+            (*SIZES, "--machine", "h200", "--drift", "1001"),
+            "drift = 1001 is out of range: give 0 to",
+        ),
+        (
+            (*SIZES, "--machine", "h200", "--drift", "1", "--seed", "-1"),
+            "seed = -1 is out of range",
+        ),
+        ((*SIZES, "--machine", "h200", "--programs", "0"), "programs = 0"),
+        ((*SIZES, "--machine", "h200", "--dtype", "fp17"), "fp17"),
         (
             (
                 "paged",
@@ -268,13 +280,13 @@ def test_the_command():
                 "16",
                 "--d",
                 "8",
-                "--gpu",
+                "--machine",
                 "h200",
             ),
             "paged reads where t says, which is data",
         ),
         (
-            ("block_sparse", "--N", "64", "--N-k", "64", "--d", "8", "--gpu", "h200"),
+            ("block_sparse", "--N", "64", "--N-k", "64", "--d", "8", "--machine", "h200"),
             "block_sparse runs where the block mask blocks marks",
         ),
     ],

@@ -340,7 +340,18 @@ def test_every_machine_whose_cache_has_a_size(name):
 
 def test_a_launch_that_reads_nothing_twice_cannot_drift():
     done = iosim_(
-        "l2", "decode", "--N", "1", "--N-k", "16384", "--d", "128", "--heads", "64", "--gpu", "h200"
+        "l2",
+        "decode",
+        "--N",
+        "1",
+        "--N-k",
+        "16384",
+        "--d",
+        "128",
+        "--heads",
+        "64",
+        "--machine",
+        "h200",
     )
     assert "Drift does no harm, however large: nothing is read that was read before" in done.stdout
 
@@ -361,7 +372,7 @@ def test_a_launch_that_reads_nothing_twice_cannot_drift():
     ],
 )
 def test_the_command(words, said):
-    done = iosim_("l2", *words, "--gpu", "h200")
+    done = iosim_("l2", *words, "--machine", "h200")
     assert done.returncode == 0
     assert said in done.stdout
 

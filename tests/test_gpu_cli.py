@@ -34,15 +34,15 @@ def test_bad_input_is_one_line_and_exit_2(monkeypatch, capsys, tmp_path):
         (("emit", "flash2", "--tiles", "B_r=16"), "needs the tile sizes B_c"),
         (("emit", "flash2", "--tiles", "B_r=65536,B_c=64", "--N", "65536"), "smaller tiles"),
         (("validate", "--dtype", "fp8"), "choose fp16, bf16, fp32"),
-        (("emit", "flash2", "--programs", "-1"), "programs = -1 is outside 1.."),
-        (("emit", "flash2", "--programs", "0"), "programs = 0 is outside 1.."),
-        (("emit", "flash2", "--programs", "4", "--every", "0"), "every = 0 is outside 1.."),
+        (("emit", "flash2", "--lockstep", "-1"), "lockstep = -1 is outside 1.."),
+        (("emit", "flash2", "--lockstep", "0"), "lockstep = 0 is outside 1.."),
+        (("emit", "flash2", "--lockstep", "4", "--every", "0"), "every = 0 is outside 1.."),
         (
-            ("validate", "--algorithms", "copy", "--out", str(tmp_path)),
+            ("validate", "--schedule", "copy", "--out", str(tmp_path)),
             "no CUDA device|PyTorch is not installed",
         ),
-        (("layers", "--models", "bert"), "did you mean 'bert-large'"),
-        (("layers", "--variants", "fuse"), "unknown variant 'fuse'"),
+        (("layers", "--model", "bert"), "did you mean 'bert-large'"),
+        (("layers", "--variant", "fuse"), "unknown variant 'fuse'"),
         (("layers", "--seconds", "0"), "seconds = 0 is outside 1.."),
         (
             ("layers", "--quick", "--out", str(tmp_path)),
@@ -56,7 +56,7 @@ def test_bad_input_is_one_line_and_exit_2(monkeypatch, capsys, tmp_path):
             "did you mean 'persistent'",
         ),
         (("bench", "--dry-run", "--style", "waits-first"), "of target triton: it has none"),
-        (("validate", "--dry-run", "--target", "hopper", "--algorithms", "flash1"), "no grid of"),
+        (("validate", "--dry-run", "--target", "hopper", "--schedule", "flash1"), "no grid of"),
         (("validate", "--dry-run", "--target", "hopper", "--dtype", "fp32"), "fp32 has no form"),
         (("bench", "--target", "hoper", "--out", str(tmp_path)), "did you mean 'hopper'"),
         (("replay", str(tmp_path)), "holds no record"),
@@ -70,14 +70,14 @@ def test_bad_input_is_one_line_and_exit_2(monkeypatch, capsys, tmp_path):
 
 def test_what_no_gpu_can_run_is_told_where_there_is_one(monkeypatch, capsys):
     monkeypatch.setattr(runner, "no_gpu", str)
-    small = ("validate", "--algorithms", "flash2", "--M", "100")
+    small = ("validate", "--schedule", "flash2", "--M", "100")
     code, out = _main(monkeypatch, capsys, *small, "--no-counters")
     assert code == 2
     assert "M >= 3360" in out.err
 
 
 def test_emit_and_replay_print(monkeypatch, capsys):
-    code, out = _main(monkeypatch, capsys, "emit", "flash2", "--N", "1024", "--programs", "4")
+    code, out = _main(monkeypatch, capsys, "emit", "flash2", "--N", "1024", "--lockstep", "4")
     assert code == 0
     assert "def flash2(" in out.out
     assert "wait_for_all" in out.out

@@ -87,7 +87,7 @@ def test_drawn_kernels_count_what_the_model_does(seed):
 
 
 def test_the_command_prints_a_plan_without_a_gpu():
-    text = ok("gpu", "validate", "--seed", "1", "--cases", "2", "--dry-run")
+    text = ok("gpu", "validate", "--seed", "1", "--case", "2", "--dry-run")
     jobs = drawn_jobs(NAMES, 1, 2)
     lines = text.splitlines()
     assert lines[0].split() == ["algorithm", "sizes", "dtype", "M_words", "tiles"]
@@ -95,7 +95,7 @@ def test_the_command_prints_a_plan_without_a_gpu():
     text = ok(
         "gpu",
         "validate",
-        "--algorithms",
+        "--schedule",
         "keys_twice",
         "--d",
         "64",

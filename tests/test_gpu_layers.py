@@ -101,7 +101,7 @@ def bars(path):
 @pytest.mark.numbers
 def test_replay_and_figure_need_no_gpu_and_no_torch(folder, tmp_path):
     here = write_record(tmp_path / "records" / "layers").parent
-    assert ok("gpu", "replay", str(here), "--write").startswith("layers: 8 runs, 8 measured")
+    assert ok("gpu", "replay", str(here), "--rewrite").startswith("layers: 8 runs, 8 measured")
     written = {path.name for path in (here / "layers").iterdir()}
     assert {
         "table.csv",

@@ -140,7 +140,7 @@ def test_where_nothing_is_missing_it_runs_and_nothing_is_said(asked, monkeypatch
 def test_validate_plans_the_plain_target_where_hopper_is_missing(monkeypatch, capsys):
     """--dry-run shows what would run here."""
     monkeypatch.setattr(runner, "machine", lambda: LACKING["other hardware"][0])
-    words = ("validate", "--algorithms", "flash2", "--d", "128", "--N", "1000", "--M", "64Ki")
+    words = ("validate", "--schedule", "flash2", "--d", "128", "--N", "1000", "--M", "64Ki")
     code, plain = _main(monkeypatch, capsys, *words, "--dry-run")
     assert code == 0
     code, instead = _main(monkeypatch, capsys, *words, "--dry-run", "--target", "hopper")

@@ -285,7 +285,7 @@ def test_the_option_gives_a_machine(tmp_path: Path) -> None:
         found.append(gpu)
 
     found: list[Hardware] = []
-    for words in ([], ["--gpu", "a100"], ["--gpu", str(write_machine(tmp_path))]):
+    for words in ([], ["--machine", "a100"], ["--machine", str(write_machine(tmp_path))]):
         command.main(words, standalone_mode=False)
     assert [x.name for x in found] == ["h200", "a100", "tomorrow"]
 

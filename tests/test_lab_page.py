@@ -155,7 +155,7 @@ def test_what_is_no_number_is_no_page() -> None:
 
 @pytest.mark.parametrize("name", ["lab.pdf", "lab", "lab.html.gz"])
 def test_what_is_no_page_is_refused_before_it_is_made(name: str, tmp_path: Path) -> None:
-    done = iosim_("lab", "-o", name, cwd=tmp_path)
+    done = iosim_("lab", "--save", name, cwd=tmp_path)
     assert done.returncode == 2
     assert "is no page: name a file in .html, .htm, .json" in done.stderr
     assert not list(tmp_path.iterdir())
@@ -169,14 +169,14 @@ def test_the_command_writes_whole_files_or_none(
     monkeypatch.setattr(pages, "payload", lambda **_: data)
     for name, said in bad_targets(tmp_path).items():
         before = sorted(tmp_path.iterdir())
-        done = iosim_("lab", "-o", name, "--no-open", cwd=tmp_path)
+        done = iosim_("lab", "--save", name, "--no-open", cwd=tmp_path)
         assert done.returncode == 2
         assert said in done.stderr
         assert done.stderr.count("\n") == 1
         assert sorted(tmp_path.iterdir()) == before
     (tmp_path / "real.html").write_text("old")
     (tmp_path / "lab.html").symlink_to("real.html")
-    assert ok("lab", "-o", "lab.html", cwd=tmp_path) == f"wrote {tmp_path / 'real.html'}\n"
+    assert ok("lab", "--save", "lab.html", cwd=tmp_path) == f"wrote {tmp_path / 'real.html'}\n"
     assert (tmp_path / "lab.html").is_symlink()
     assert (tmp_path / "real.html").read_text(encoding="utf-8") == page(data)
     assert not [x for x in tmp_path.iterdir() if x.name.startswith(".part")]
@@ -193,7 +193,7 @@ def test_the_command_writes_the_data_alone(tmp_path: Path, monkeypatch: pytest.M
         return made[0]
 
     monkeypatch.setattr(pages, "payload", few)
-    ok("lab", "-o", "lab.json", cwd=tmp_path)
+    ok("lab", "--save", "lab.json", cwd=tmp_path)
     (told,) = made
     assert told["exercises"] == exercises()
     assert json.loads((tmp_path / "lab.json").read_text()) == json.loads(as_json(told))
@@ -211,10 +211,10 @@ def test_the_command_opens_the_page(
     monkeypatch.setenv("BROWSER", f"{browser} %s")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     seen = tmp_path / "seen"
-    ok("lab", "-o", "lab.html", cwd=tmp_path)
+    ok("lab", "--save", "lab.html", cwd=tmp_path)
     ok("lab", "--no-open", cwd=tmp_path)
     assert not seen.exists()
-    ok("lab", "-o", "lab.html", "--open", cwd=tmp_path)
+    ok("lab", "--save", "lab.html", "--open", cwd=tmp_path)
     assert seen.read_text() == (tmp_path / "lab.html").as_uri() + "\n"
     said = ok("lab", cwd=tmp_path)
     where = Path(said.removeprefix("wrote ").strip())

@@ -48,7 +48,7 @@ NASTY = (
 )
 # Enough to get past what is missing; --N, --d, --M and the like are overridden one by one.
 GOOD = {
-    "algo": "flash2",
+    "schedule": "flash2",
     "N": "16",
     "d": "4",
     "M": "99",

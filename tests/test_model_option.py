@@ -20,13 +20,13 @@ CALLS = {
     "step": "--M 64Ki --json",
     "tiles": "flash2 --M 64Ki --json",
     "cache": "flash2 --tiles B_r=64,B_c=64 --capacity 4Ki --json",
-    "l2": "flash2 --gpu h100 --json",
+    "l2": "flash2 --machine h100 --json",
     "bounds": "--M 64Ki",
     "tightness": "--M 64Ki --json",
     "verify": "--N 4 --d 2 --M 64 --out made --json",
-    "sweep": "--algo flash2 --M 64Ki --out rows --csv rows.csv",
+    "sweep": "--schedule flash2 --M 64Ki --out rows --csv rows.csv",
     "devices": "ring-attention --P 2 --json",
-    "export": "flash2 --N 2 --d 1 --tiles B_r=1,B_c=1 -o a.html",
+    "export": "flash2 --N 2 --d 1 --tiles B_r=1,B_c=1 --save a.html",
     "show": "flash2 --tiles B_r=64,B_c=64",
     "gpu emit": "flash2",
 }
@@ -58,7 +58,7 @@ def test_a_batch_is_as_many_heads(tmp_path: Path) -> None:
     """Three sequences move three times the words, of K and V too, at both boundaries."""
     for words in (
         ("count", "flash2", "--tiles", "B_r=64,B_c=64", "--M", "64Ki"),
-        ("l2", "flash2", "--tiles", "B_r=64,B_c=64", "--gpu", "h100"),
+        ("l2", "flash2", "--tiles", "B_r=64,B_c=64", "--machine", "h100"),
     ):
         one, three = (
             json.loads(ok(*words, *LLAMA, "--json", *more)) for more in ((), ("--batch", "3"))
@@ -69,7 +69,7 @@ def test_a_batch_is_as_many_heads(tmp_path: Path) -> None:
     assert "heads = 24, causal" in gpt2.stdout
     swept = iosim_(
         "sweep",
-        "--algo",
+        "--schedule",
         "flash2",
         "--N",
         "64",

@@ -19,7 +19,7 @@ from iosim.sweep import Sweep
 
 SMALL = ("--N", "64", "--d", "8", "--M", "1Ki")
 # Parameters that name schedules, by any command.
-NAMES = {"algo", "forward", "backward", "schedule", "expect"}
+NAMES = {"forward", "backward", "schedule", "schedules"}
 
 
 def test_aliases_name_what_there_is() -> None:
@@ -32,7 +32,7 @@ def test_aliases_name_what_there_is() -> None:
         for name in known:
             assert of.named(name) == of.named(name.replace("_", "-").upper()) == name
     assert algorithm("FlashAttention-2").name == "flash2"
-    assert Sweep.of(algo="fa2,standard", N=64, d=8, M=1024).algorithms == ("flash2", "naive")
+    assert Sweep.of(schedule="fa2,standard", N=64, d=8, M=1024).algorithms == ("flash2", "naive")
 
 
 def test_every_command_takes_aliases() -> None:
@@ -90,17 +90,17 @@ def test_a_backward_pass_by_its_forward_name() -> None:
             "in bytes, 50,000 words of fp16: add --dtype fp16 where",
         ),
         ("count flash2 --N 64 --d 8 --M 1Mi --tiles 32,16", "write --tiles B_r=32,B_c=16"),
-        ("l2 flash2 --N 64 --d 8 --gpu h100 --tiles 32,16", "write --tiles B_r=32,B_c=16"),
+        ("l2 flash2 --N 64 --d 8 --machine h100 --tiles 32,16", "write --tiles B_r=32,B_c=16"),
         ("cache flash2 --N 64 --d 8 --tiles 32,16", "write --tiles B_r=32,B_c=16"),
         ("show flash2 --tiles 32,16", "write --tiles B_r=32,B_c=16"),
         ("show flash2 --N 64 --d 8", "write --tiles B_r=64,B_c=64"),
         ("gpu emit flash2 --tiles 32,16", "write --tiles B_r=32,B_c=16"),
-        ("export flash2 --N 64 --d 8 --tiles 32,16 -o a.gif", "write --tiles B_r=32,B_c=16"),
+        ("export flash2 --N 64 --d 8 --tiles 32,16 --save a.gif", "write --tiles B_r=32,B_c=16"),
         (
-            "sweep --algo matmul --m 8 --n 8 --k 8 --M 99 --tiles 4 --out a",
+            "sweep --schedule matmul --m 8 --n 8 --k 8 --M 99 --tiles 4 --out a",
             "write --tiles B_m=64,B_n=64",
         ),
-        ("roofline --model gpt2 --N 64 --gpu h100", "phases: training, prefill, decode"),
+        ("roofline --model gpt2 --N 64 --machine h100", "phases: training, prefill, decode"),
         ("fuse --model gpt2 --N 64", "--phase training (or prefill or decode)"),
     ],
 )

@@ -364,7 +364,7 @@ def test_sweeps_show_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     from iosim.sweep import Folder, Sweep, collect, serial
 
     monkeypatch.setattr(views, "SHOWN_ROWS", 4)
-    sweep = Sweep.of(algo="flash2,naive", N="64", d="8,16", M="100:800:x2")
+    sweep = Sweep.of(schedule="flash2,naive", N="64", d="8,16", M="100:800:x2")
     folder = Folder.declare(tmp_path / "rows", sweep)
     collect(folder, serial())
     assert repr(folder) == f"<Folder {str(tmp_path / 'rows')!r}: sweep>"

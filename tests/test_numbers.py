@@ -25,14 +25,12 @@ NUMBERS = {
     "SIZE",
     "WORDS",
     "WORDS|SIZE",
-    "LIST",
-    "RANGE",
+    "INT,…",
+    "WORDS,…",
     "WORDS,…|all",
 }
-# Lists of names, and sizes that no schedule over devices has.
+# Sizes that no schedule over devices has.
 OTHERS = {
-    ("sweep", "--algo"),
-    ("sweep", "--policy"),
     *(("devices", f"--{x}") for x in ("m", "k", "page", "batch")),
 }
 REPORT = Path(__file__).parents[1] / "experiments" / "data" / "gpu" / "profile" / "h200"
@@ -49,32 +47,32 @@ CALLS = {
     "step": (_SIZES,),
     "tiles": _EVERY,
     "cache": _EVERY,
-    "l2": tuple(f"{x} --gpu h200" for x in _EVERY),
+    "l2": tuple(f"{x} --machine h200" for x in _EVERY),
     "bounds": (_SIZES, *(x.partition(" ")[2] for x in _EVERY)),
     "tightness": (_SIZES,),
     "verify": (f"{_SIZES} --out made",),
-    "sweep": tuple(f"--algo {x} --out rows" for x in _EVERY),
+    "sweep": tuple(f"--schedule {x} --out rows" for x in _EVERY),
     "collect": ("rows",),
     "roofline": (
-        "attention --N 64 --d 8 --gpu h200",
-        f"{_MODEL} --gpu h200",
-        "matmul --m 8 --n 8 --k 8 --gpu h200",
-        "all-reduce --n 8 --devices 2 --gpu h200",
+        "attention --N 64 --d 8 --machine h200",
+        f"{_MODEL} --machine h200",
+        "matmul --m 8 --n 8 --k 8 --machine h200",
+        "all-reduce --n 8 --P 2 --machine h200",
     ),
-    "fuse": ("chain --k 1:2 --words 64", f"{_MODEL} --M 1Ki", f"{_MODEL} --gpu h200"),
+    "fuse": ("chain --length 1:2 --words 64", f"{_MODEL} --M 1Ki", f"{_MODEL} --machine h200"),
     "devices": (
-        "ring-attention --N 64 --d 8 --P 2 --gpu h100",
+        "ring-attention --N 64 --d 8 --P 2 --machine h100",
         "all-gather --n 8 --P 2",
         "tensor-parallel --rows 8 --width 8 --inner 8 --P 2",
-        "data-parallel --rows 8 --width 8 --out 8 --P 2",
+        "data-parallel --rows 8 --width 8 --out-width 8 --P 2",
         "ring-attention-backward --N 64 --d 8 --P 2",
     ),
-    "export": tuple(f"{x} -o a.gif" for x in _EVERY),
+    "export": tuple(f"{x} --save a.gif" for x in _EVERY),
     "optimal": ("matmul --m 2 --n 2 --k 2 --M 4", "attention --N 2 --d 1 --M 4"),
     "prove": ("matmul_tight",),
     "profile": (
-        f"{REPORT} --expect flash2 --N 64 --d 8 --tiles search",
-        *(f"{REPORT} --expect {x}" for x in _EVERY),
+        f"{REPORT} --schedule flash2 --N 64 --d 8 --tiles search",
+        *(f"{REPORT} --schedule {x}" for x in _EVERY),
     ),
     "gpu emit": _EVERY,
 }
@@ -94,10 +92,10 @@ def commands(group: click.Group, before: str = "") -> Iterator[tuple[str, click.
 
 
 def options() -> Iterator[tuple[str, click.Option]]:
-    """Every option with its command's name."""
+    """Every option with its command's name, without spellings of before."""
     for name, command in commands(program(COMMANDS)):
         for one in command.params:
-            if isinstance(one, click.Option) and not one.is_flag:
+            if isinstance(one, click.Option) and not (one.is_flag or one.hidden):
                 yield name, one
 
 
@@ -142,7 +140,7 @@ LISTS = {
     "verify": "--M",
     "sweep": "--N --d --heads --m --n --k --N-k --kv-heads --page --d-v --sinks --M",
     "optimal": "--M",
-    "fuse": "--k",
+    "fuse": "--length",
     "gpu validate": "--d --M --N",
     "gpu bench": "--N --d",
     "gpu backward": "--N --d",
@@ -223,7 +221,7 @@ def test_a_window_is_two_limits() -> None:
 
 
 def test_a_sweep_takes_lists_and_no_commas_between_thousands() -> None:
-    of_python = Sweep.of(algo="flash2", N=[500, 130, 257], d=64, M="4Ki")
+    of_python = Sweep.of(schedule="flash2", N=[500, 130, 257], d=64, M="4Ki")
     assert of_python.points == 3
     assert f"--N {dict(of_python.sizes)['N']}" in of_python.typed
     told = of_python.as_dict()
@@ -231,4 +229,4 @@ def test_a_sweep_takes_lists_and_no_commas_between_thousands() -> None:
     assert Sweep.from_dict(told).points == 3
     for wrong in ({"N": "4,096"}, {"M": "65,036"}, {"tiles": "B_r=16,084,B_c=2"}):
         with pytest.raises(InputError, match="is a list: write thousands as"):
-            Sweep.of(**{"algo": "flash2", "N": 64, "d": 64, "M": "4Ki", **wrong})
+            Sweep.of(**{"schedule": "flash2", "N": 64, "d": 64, "M": "4Ki", **wrong})

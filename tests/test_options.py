@@ -271,7 +271,7 @@ def test_options_that_change_nothing_are_noted(
             ("verify", *sized),
             ("gpu", "emit", "flash2"),
             ("optimal", "attention", "--N", "1", "--d", "1", "--M", "5"),
-            ("sweep", "--algo", "flash2,naive", *sized, "--out", "rows", "--workers", "1"),
+            ("sweep", "--schedule", "flash2,naive", *sized, "--out", "rows", "--workers", "1"),
         ]
     for command in commands:
         done = iosim_(*command, *words, cwd=tmp_path)
@@ -400,7 +400,7 @@ def rows_of(sweep: Sweep) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("tiles", ["auto", "B_r=4,B_c=1:5:+4"])
 def test_a_sweep_counts_every_point_as_one_is_counted(engine: str, tiles: str) -> None:
     grid = GRID if engine == "formula" else GRID | {"N": "16", "kv_heads": "2", "M": "90"}
-    sweep = Sweep.of(algo="flash2", tiles=tiles, engine=engine, **grid)
+    sweep = Sweep.of(schedule="flash2", tiles=tiles, engine=engine, **grid)
     rows = rows_of(sweep)
     assert len(rows) == sweep.points
     seen = set()
@@ -462,12 +462,12 @@ def test_families() -> None:
 
 def test_sweeps_from_files_and_python_and_the_command_line_are_one(tmp_path: Path) -> None:
     (tmp_path / "sweep.toml").write_text(
-        'algo = "flash2"\nN = 16\nd = 4\nheads = 4\nkv_heads = [2, 4]\nwindow = [[4, 8], ""]\n'
+        'schedule = "flash2"\nN = 16\nd = 4\nheads = 4\nkv_heads = [2, 4]\nwindow = [[4, 8], ""]\n'
         'causal = true\nalign = "upper-left"\nM = 90\n'
     )
     sweep = Sweep.from_toml(tmp_path / "sweep.toml")
     given: dict[str, Any] = {
-        "algo": "flash2",
+        "schedule": "flash2",
         "N": 16,
         "d": 4,
         "heads": 4,
@@ -480,7 +480,7 @@ def test_sweeps_from_files_and_python_and_the_command_line_are_one(tmp_path: Pat
     assert sweep == Sweep.of(**given)
     assert sweep == Sweep.from_dict(json.loads(json.dumps(sweep.as_dict())))
     assert sweep.typed == (
-        "--N 16 --d 4 --heads 4 --kv_heads 2,4 --window 4,8, --causal --align upper-left"
+        "--N 16 --d 4 --heads 4 --kv-heads 2,4 --window 4,8, --causal --align upper-left"
     )
     words = ("sweep", "--config", "sweep.toml", "--out", "rows", "--workers", "1")
     ok(*words, cwd=tmp_path)
@@ -489,14 +489,14 @@ def test_sweeps_from_files_and_python_and_the_command_line_are_one(tmp_path: Pat
     assert sweep.id != dense.id
     done = iosim_(*words, "--no-causal", cwd=tmp_path)
     assert done.returncode == 2
-    assert "belongs to another sweep (--algo flash2 --N 16 " in done.stderr
+    assert "belongs to another sweep (--schedule flash2 --N 16 " in done.stderr
     assert "--causal --align upper-left --M 90" in done.stderr
     with pytest.raises(InputError, match="a sweep has no option 'left'"):
-        Sweep.of(algo="flash2", N=1, d=1, M=9, left=4)
+        Sweep.of(schedule="flash2", N=1, d=1, M=9, left=4)
     with pytest.raises(InputError, match=r"window = ',' is not LEFT,RIGHT"):
-        Sweep.of(algo="flash2", N=1, d=1, M=9, window=["", ""])
+        Sweep.of(schedule="flash2", N=1, d=1, M=9, window=["", ""])
     with pytest.raises(InputError, match="left = -4 is outside 0"):
-        Sweep.of(algo="flash2", N=1, d=1, M=9, window=[-4, 0])
+        Sweep.of(schedule="flash2", N=1, d=1, M=9, window=[-4, 0])
 
 
 def test_the_first_point_that_makes_no_sense_is_named_before_anything_is_counted(
@@ -510,15 +510,17 @@ def test_the_first_point_that_makes_no_sense_is_named_before_anything_is_counted
         (("--kv-heads", "2"), "kv_heads = 2 does not divide heads = 1, the first such point"),
         (("--window", "3"), "window = '3' is not LEFT,RIGHT"),
         (
-            ("--algo", "matmul", "--m", "4", "--n", "4", "--k", "4", "--causal"),
+            ("--schedule", "matmul", "--m", "4", "--n", "4", "--k", "4", "--causal"),
             "no algorithm of the sweep has --",
         ),
-        (("--algo", "flash2_keep", "--window", "3,"), "flash2_keep does not support window"),
-        (("--algo", "decode"), "decode needs N_k"),
+        (("--schedule", "flash2_keep", "--window", "3,"), "flash2_keep does not support window"),
+        (("--schedule", "decode"), "decode needs N_k"),
     ):
-        algo = () if "--algo" in words else ("--algo", "flash2")
+        schedule = () if "--schedule" in words else ("--schedule", "flash2")
         sizes = () if "--m" in words else ("--N", "16", "--d", "4")
-        done = iosim_("sweep", *algo, *sizes, *words, "--M", "99", "--out", "rows", cwd=tmp_path)
+        done = iosim_(
+            "sweep", *schedule, *sizes, *words, "--M", "99", "--out", "rows", cwd=tmp_path
+        )
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done
         assert message in done.stderr
         assert not list(tmp_path.rglob("*"))
@@ -526,7 +528,7 @@ def test_the_first_point_that_makes_no_sense_is_named_before_anything_is_counted
 
 def test_folders_with_and_without_options_combine(tmp_path: Path) -> None:
     usual = (
-        "--algo",
+        "--schedule",
         "flash2",
         "--N",
         "16",
@@ -567,13 +569,13 @@ def test_folders_with_and_without_options_combine(tmp_path: Path) -> None:
 def test_dense_sweeps_keep_their_hashes() -> None:
     """Ids and hashes as they were before problems had options."""
     grid = {"N": "64:256:x2", "d": "8,16", "M": "999:9Ki:x2"}
-    sweep = Sweep.of(algo="flash2,small_cache", **grid)
+    sweep = Sweep.of(schedule="flash2,small_cache", **grid)
     sweep = dataclasses.replace(sweep, version="0.1.0", revision=1)
     assert sweep.id == "3ca6f83b30fb012ec751f382bc8a3efd"
     assert sweep.task(0).hash == "c23bced999da1631362e47a3235e5ee9"
     assert sweep.task(sweep.points - 1).hash == "d66891a8c66c129ab958866a02e047c7"
     assert "options" not in sweep.as_dict()
-    masked = Sweep.of(algo="flash2,small_cache", causal=True, **grid)
+    masked = Sweep.of(schedule="flash2,small_cache", causal=True, **grid)
     assert dataclasses.replace(masked, version="0.1.0", revision=1).id != sweep.id
     assert masked.task(0).hash != sweep.task(0).hash
 
@@ -599,7 +601,7 @@ def test_a_model_is_swept_and_held_against_its_bounds(tmp_path: Path) -> None:
     assert point.stderr.startswith("iosim: note: gpt2 is N = 1,024, d = 64, heads = 12, causal")
     bad = iosim_("tightness", "--model", "gpt5", *typed)
     assert (bad.returncode, bad.stdout) == (2, "")
-    asked = ("sweep", "--algo", "flash2", "--workers", "1", "--json")
+    asked = ("sweep", "--schedule", "flash2", "--workers", "1", "--json")
     ok(*asked, "--model", "gpt2", *typed, "--out", str(tmp_path / "model"))
     ok(*asked, *typed, *mine, "--out", str(tmp_path / "typed"))
     one, other = (

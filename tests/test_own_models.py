@@ -111,7 +111,7 @@ def test_a_file_says_attention_s_sizes_as_the_published_model_does(
 def test_commands_take_a_file(tmp_path: Path) -> None:
     path = tmp_path / "tiny.toml"
     path.write_text(toml(TINY))
-    words = ("--phase", "decode", "--batch", "2", "--N", "64", "--gpu", "h100", "--json")
+    words = ("--phase", "decode", "--batch", "2", "--N", "64", "--machine", "h100", "--json")
     found = json.loads(ok("roofline", "--model", str(path), *words))
     (query,) = (r for r in found["operators"] if r["name"] == "query")
     assert query["flop"] == 2 * 2 * 64 * 64 * 2  # two layers, two rows
@@ -145,7 +145,7 @@ def test_bad_files_are_one_line(name: str, text: str, says: str, tmp_path: Path)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    rest = ("--phase", "prefill", "--N", "8", "--gpu", "h100")
+    rest = ("--phase", "prefill", "--N", "8", "--machine", "h100")
     for name in ("no.toml", "no.json"):
         result = iosim_("roofline", "--model", str(tmp_path / name), *rest)
         assert result.returncode == 2
@@ -163,7 +163,7 @@ def test_what_a_file_leaves_out_is_said(tmp_path: Path) -> None:
     (tmp_path / "bert.json").write_text(json.dumps(BERT))
     calls = (
         ("count", "flash2", "--M", "64Ki"),
-        ("roofline", "--phase", "prefill", "--N", "64", "--gpu", "h100"),
+        ("roofline", "--phase", "prefill", "--N", "64", "--machine", "h100"),
         ("fuse", "--phase", "prefill", "--N", "64"),
     )
     for file, note in (

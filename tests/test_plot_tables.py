@@ -23,7 +23,7 @@ def test_a_sweep_is_drawn_from_its_exports(tmp_path: Path, monkeypatch: pytest.M
     pytest.importorskip("pyarrow")
     from iosim.sweep import Folder, Sweep, collect, export_csv, serial
 
-    sweep = Sweep.of(algo="flash2,naive", N="64", d="8,16", M="100:800:x2")
+    sweep = Sweep.of(schedule="flash2,naive", N="64", d="8,16", M="100:800:x2")
     folder = Folder.declare(tmp_path / "rows", sweep)
     collect(folder, serial())
     export_csv([folder.path], tmp_path / "rows.csv")
@@ -74,7 +74,7 @@ def test_a_sweep_is_drawn_from_its_directory(
 
     place = tmp_path / "a.b"  # a dot begins no suffix
     folder = Folder.declare(
-        place, Sweep.of(algo="flash2,naive", N="64", d="8", M="100:800:x2", shard_rows=4)
+        place, Sweep.of(schedule="flash2,naive", N="64", d="8", M="100:800:x2", shard_rows=4)
     )
     collect(folder, serial())
     assert len(folder.shards()) == 2
@@ -97,7 +97,7 @@ def test_a_sweep_is_drawn_from_its_directory(
     monkeypatch.chdir(place)
     assert plotted(".") == f"wrote {place}.png\nwrote {place}.svg\n"
     monkeypatch.chdir(tmp_path)
-    assert plotted("a.b", "--out", "else") == "wrote else.png\nwrote else.svg\n"
+    assert plotted("a.b", "--save", "else") == "wrote else.png\nwrote else.svg\n"
     every = sorted(
         (x["algorithm"], x["M_words"], x["total_words"]) for x in folder.to_arrow().to_pylist()
     )
@@ -105,7 +105,7 @@ def test_a_sweep_is_drawn_from_its_directory(
     assert len(every) == 8
     assert notes == [""] * 4
     first, second = (str(x.relative_to(tmp_path)) for x in folder.shards())
-    plotted(second, "--out", "else")
+    plotted(second, "--save", "else")
     assert notes[-1] == (
         f"iosim: note: {second} is one of 2 shards of a sweep, and the rows of the others are left "
         "out: iosim plot a.b draws all\n"
@@ -113,7 +113,7 @@ def test_a_sweep_is_drawn_from_its_directory(
     Path(first).unlink()
     plotted("a.b")
     assert notes[-1] == "iosim: note: 1 of 2 shards are missing: iosim collect a.b adds them\n"
-    plotted(second, "--out", "else")
+    plotted(second, "--save", "else")
     assert notes[-1] == ""
     assert ok("plot", "a.b") == "wrote a.b.png\nwrote a.b.svg\n"
     refused = CliRunner().invoke(program(COMMANDS), ["plot", "."]).exception

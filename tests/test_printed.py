@@ -56,10 +56,10 @@ COMMANDS = [
     ("machines", "m.toml"),
     ("machines", "m.toml", "--json"),
     ("machines", NASTY),
-    ("roofline", "matmul", "--m", "8", "--n", "8", "--k", "8", "--gpu", "m.toml"),
-    ("roofline", "matmul", "--m", "8", "--n", "8", "--k", "8", "--gpu", "m.toml", "--json"),
-    ("roofline", "matmul", "--m", "8", "--n", "8", "--k", "8", "--gpu", "m.toml", "--out", "x"),
-    ("roofline", "--model", "model.toml", "--phase", "prefill", "--N", "8", "--gpu", "m.toml"),
+    ("roofline", "matmul", "--m", "8", "--n", "8", "--k", "8", "--machine", "m.toml"),
+    ("roofline", "matmul", "--m", "8", "--n", "8", "--k", "8", "--machine", "m.toml", "--json"),
+    ("roofline", "matmul", "--m", "8", "--n", "8", "--k", "8", "--machine", "m.toml", "--out", "x"),
+    ("roofline", "--model", "model.toml", "--phase", "prefill", "--N", "8", "--machine", "m.toml"),
     ("graph", "--model", "model.toml", "--phase", "prefill", "--N", "8"),
     ("count", "flash2", "--model", "model.toml", "--M", "200"),
     ("optimal", "g.json", "--M", "3"),
@@ -71,7 +71,7 @@ COMMANDS = [
     ("profile", "r.csv"),
     ("profile", "r.csv", "--json"),
     ("profile", "r.csv", "--kernel", "no"),
-    ("profile", "r.csv", "--gpu", "m.toml"),
+    ("profile", "r.csv", "--machine", "m.toml"),
     ("profile", NASTY),
     ("profile", "bad.toml"),
     ("plot", "t.csv"),
@@ -81,13 +81,13 @@ COMMANDS = [
     ("count", "flash2", "--N", NASTY),
     ("count", "flash2", f"--{NASTY}", "1"),
     (NASTY,),
-    ("lab", "-o", f"{NASTY}.html/x"),
+    ("lab", "--save", f"{NASTY}.html/x"),
     ("cache", "--trace", f"{NASTY}.csv"),
     ("show", NASTY),
     ("query", f"SELECT '{NASTY}'", "rows"),
     ("query", NASTY, "rows"),
     ("query", f"SELECT '{NASTY}' AS \"{NASTY}\"", "rows", "--json"),
-    ("sweep", "--algo", "copy", "--n", "9", "--M", "4", "--out", f"{NASTY}", "--workers", "1"),
+    ("sweep", "--schedule", "copy", "--n", "9", "--M", "4", "--out", f"{NASTY}", "--workers", "1"),
     ("verify", "--input", f"{NASTY}.npz"),
     ("gpu", "replay", NASTY),
     ("gpu", "emit", NASTY),
@@ -106,7 +106,19 @@ def is_plain(text: str) -> bool:
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda x: " ".join(x).encode("ascii", "replace"))
 def test_no_command_prints_what_a_terminal_obeys(command: tuple[str, ...], tmp_path: Path) -> None:
     files(tmp_path)
-    made = ("sweep", "--algo", "copy", "--n", "9", "--M", "4", "--out", "rows", "--workers", "1")
+    made = (
+        "sweep",
+        "--schedule",
+        "copy",
+        "--n",
+        "9",
+        "--M",
+        "4",
+        "--out",
+        "rows",
+        "--workers",
+        "1",
+    )
     if "query" in command:
         assert not iosim_(*made, cwd=tmp_path).returncode
     done = iosim_(*command, cwd=tmp_path)

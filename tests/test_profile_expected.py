@@ -273,7 +273,7 @@ def test_emitted_kernels_are_known_by_their_names():
 
 
 def test_the_command(found):
-    said = ("--expect", "flash2", "--N", "4096", "--d", "64", "--heads", "8", "--causal")
+    said = ("--schedule", "flash2", "--N", "4096", "--d", "64", "--heads", "8", "--causal")
     text = ok("profile", str(REPORT), *said)
     assert "unexplained at SM↔L2: 0 bytes of a launch" in text
     one, *_ = json.loads(ok("profile", str(REPORT), *said, "--json"))
@@ -281,7 +281,7 @@ def test_the_command(found):
     searched = ok(
         "profile",
         str(REPORT),
-        "--expect",
+        "--schedule",
         "matmul",
         "--m",
         "4096",
@@ -296,8 +296,8 @@ def test_the_command(found):
     )
     assert "tiles as given" in searched
     for args, why in [
-        (("--N", "8"), "--N is of --expect"),
-        (("--expect", "flash9", "--N", "8", "--d", "8"), "did you mean 'flash"),
+        (("--N", "8"), "--N is of --schedule"),
+        (("--schedule", "flash9", "--N", "8", "--d", "8"), "did you mean 'flash"),
         ((*said[:4], "--d", "200"), "no kernel is known to be flash2 of N = 4,096, d = 200"),
         ((*said, "--dtype", "fp8"), "choose fp16, bf16, fp32"),
     ]:

@@ -348,7 +348,19 @@ def test_the_environment_of_matplotlib(variable: str, code: int, tmp_path: Path)
 
 @pytest.mark.parametrize("value", ["DATE 'infinity'", "[TIMESTAMP '294000-01-01 00:00:00']"])
 def test_dates_beyond_python(value: str, tmp_path: Path) -> None:
-    made = ("sweep", "--algo", "copy", "--n", "9", "--M", "4", "--out", "rows", "--workers", "1")
+    made = (
+        "sweep",
+        "--schedule",
+        "copy",
+        "--n",
+        "9",
+        "--M",
+        "4",
+        "--out",
+        "rows",
+        "--workers",
+        "1",
+    )
     assert not iosim_(*made, cwd=tmp_path).returncode
     for more in ((), ("--json",)):
         done = iosim_("query", f"SELECT {value} AS x", "rows", *more, cwd=tmp_path)

@@ -41,7 +41,10 @@ def digest(name: str, grids: dict[str, dict[str, Any]] = GRIDS) -> str:
     seen = hashlib.sha256()
     for tiles in ("auto", *entry.rules):
         sweep = Sweep.of(
-            algo=name, tiles=tiles, shard_rows=10_000, **{"M": MEMORY} | grids[entry.problem.kind]
+            schedule=name,
+            tiles=tiles,
+            shard_rows=10_000,
+            **{"M": MEMORY} | grids[entry.problem.kind],
         )
         for number in range(sweep.shards):
             for row in compute(sweep, number).table.drop_columns(list(LEFT_OUT)).to_pylist():

@@ -313,7 +313,7 @@ def test_every_kind_that_stands_alone_can_be_asked_for() -> None:
 
 # -- the command -----------------------------------------------------------------------------------
 
-LLAMA = ("roofline", "--model", "llama3-8b", "--phase", "decode", "--N", "512", "--gpu", "h200")
+LLAMA = ("roofline", "--model", "llama3-8b", "--phase", "decode", "--N", "512", "--machine", "h200")
 KEYS = {
     "name",
     "class",
@@ -432,7 +432,7 @@ def test_products_are_held_against_the_peak_of_their_wider_factor(dtypes: tuple[
 
 
 def test_what_does_not_fit_is_said() -> None:
-    words = ("roofline", "--model", "llama3-70b", "--N", "512", "--gpu", "h100", "--phase")
+    words = ("roofline", "--model", "llama3-70b", "--N", "512", "--machine", "h100", "--phase")
     done = iosim_(*words, "decode", "--batch", "8")
     here, there = done.stderr.splitlines()
     assert here.startswith("iosim: note: 142.4 GB (weights 141.1 GB, ")
@@ -460,7 +460,7 @@ def test_what_does_not_fit_is_said() -> None:
 def test_a_feed_forward_product_is_bound_by_compute_at_dram() -> None:
     for gpu in ("v100", "a100", "h100", "h200", "b200"):
         found = run_json(
-            "roofline", "matmul", "--m", "1024", "--n", "1024", "--k", "4096", "--gpu", gpu
+            "roofline", "matmul", "--m", "1024", "--n", "1024", "--k", "4096", "--machine", gpu
         )
         (row,) = found["operators"]
         assert row["dram_bytes"] == 2 * (1024 * 4096 * 2 + 1024 * 1024)
@@ -475,7 +475,7 @@ def test_a_machine_of_ones_own(tmp_path: Path) -> None:
         "dram_bytes_per_s = 1e9\n[peaks]\nfp16 = 1e12\n"
     )
     file.write_text(text)
-    words = ("roofline", "matmul", "--m", "64", "--n", "64", "--k", "64", "--gpu", str(file))
+    words = ("roofline", "matmul", "--m", "64", "--n", "64", "--k", "64", "--machine", str(file))
     done = iosim_(*words)
     assert done.returncode == 0
     assert "own has no bandwidth with a source at SM↔L2" in done.stderr
@@ -532,7 +532,7 @@ writes = ["Y"]
 def test_a_graph_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "two.toml"
     file.write_text(GRAPH)
-    words = ("roofline", "--graph", str(file), "--gpu", "h100")
+    words = ("roofline", "--graph", str(file), "--machine", "h100")
     found = run_json(*words)
     assert [r["name"] for r in found["operators"]] == ["linear", "gelu"]
     assert found["dtype"] == "bf16"
@@ -563,41 +563,41 @@ def test_a_graph_of_ones_own(tmp_path: Path) -> None:
 
 
 BAD = {
-    "--model lama3-8b --phase decode --N 9 --gpu h200": (
+    "--model lama3-8b --phase decode --N 9 --machine h200": (
         "unknown model 'lama3-8b': did you mean 'llama3-8b'?"
     ),
-    "--model llama3-8b --phase decode --N 9 --gpu h20": "unknown machine 'h20'",
-    "--model bert-large --phase decode --N 9 --gpu h200": "bert-large encodes whole sequences",
-    "--model llama3-8b --phase decoding --N 9 --gpu h200": (
+    "--model llama3-8b --phase decode --N 9 --machine h20": "unknown machine 'h20'",
+    "--model bert-large --phase decode --N 9 --machine h200": "bert-large encodes whole sequences",
+    "--model llama3-8b --phase decoding --N 9 --machine h200": (
         "unknown phase 'decoding': did you mean 'decode'?"
     ),
-    "--model llama3-8b --N 9 --gpu h200": "llama3-8b needs --phase: give it",
-    "--model llama3-8b --gpu h200": "llama3-8b needs --phase, --N: give them",
-    "--model llama3-8b --phase decode --N 9 --m 4 --gpu h200": "--m is not of a model",
-    "--model llama3-8b --phase decode --N 9 --dtype int8 --gpu h200": "no peak for 'int8'",
-    "--model llama3-8b --phase decode --N 9 --gpu tpu-v5p": "no peak for 'fp16'",
-    "--model llama3-8b --phase decode --N 9": "give --gpu, like --gpu h200",
-    "--model llama3-8b matmul --gpu h200": "one of them",
-    "--gpu h200": "name an operator",
-    "mathmul --gpu h200": "unknown operator 'mathmul': did you mean 'matmul'?",
-    "matmul --m 4 --gpu h200": "matmul needs --k, --n: give them",
-    "softmax --n 4 --k 3 --gpu h200": "softmax has no size k: it has m, n",
-    "softmax --n 4 --schedule flash2 --gpu h200": "softmax is a stream",
-    "softmax --n 4 --phase decode --gpu h200": "--phase is not of one operator but of a model",
-    "attention --N 4 --d 4 --schedule matmul --gpu h200": "matmul",
-    "attention --N 4 --gpu h200": "needs --d",
-    "attention --N 9 --d 4 --window 1,1 --sinks 2 --gpu h200": "no option --sinks",
-    "matmul --m 4 --n 4 --k 4 --launch-us fast --gpu h200": "--launch-us must be a finite number",
-    "all_reduce --n 4 --devices 4 --gpu epyc-9654 --dtype bf16": "choose another machine",
-    "all_reduce --n 4 --gpu h200": "--devices",
-    "--graph missing.toml --gpu h200": "missing.toml",
-    "--model llama3-8b --phase decode --N 9 --fusion bets --gpu h200": (
+    "--model llama3-8b --N 9 --machine h200": "llama3-8b needs --phase: give it",
+    "--model llama3-8b --machine h200": "llama3-8b needs --phase, --N: give them",
+    "--model llama3-8b --phase decode --N 9 --m 4 --machine h200": "--m is not of a model",
+    "--model llama3-8b --phase decode --N 9 --dtype int8 --machine h200": "no peak for 'int8'",
+    "--model llama3-8b --phase decode --N 9 --machine tpu-v5p": "no peak for 'fp16'",
+    "--model llama3-8b --phase decode --N 9": "give --machine, like --machine h200",
+    "--model llama3-8b matmul --machine h200": "one of them",
+    "--machine h200": "name an operator",
+    "mathmul --machine h200": "unknown operator 'mathmul': did you mean 'matmul'?",
+    "matmul --m 4 --machine h200": "matmul needs --k, --n: give them",
+    "softmax --n 4 --k 3 --machine h200": "softmax has no size k: it has m, n",
+    "softmax --n 4 --schedule flash2 --machine h200": "softmax is a stream",
+    "softmax --n 4 --phase decode --machine h200": "--phase is not of one operator but of a model",
+    "attention --N 4 --d 4 --schedule matmul --machine h200": "matmul",
+    "attention --N 4 --machine h200": "needs --d",
+    "attention --N 9 --d 4 --window 1,1 --sinks 2 --machine h200": "no option --sinks",
+    "matmul --m 4 --n 4 --k 4 --launch-us fast --machine h200": "--launch-us must be a finite",
+    "all_reduce --n 4 --P 4 --machine epyc-9654 --dtype bf16": "choose another machine",
+    "all_reduce --n 4 --machine h200": "--P",
+    "--graph missing.toml --machine h200": "missing.toml",
+    "--model llama3-8b --phase decode --N 9 --fusion bets --machine h200": (
         "unknown fusion 'bets': did you mean 'best'?"
     ),
-    "--model llama3-8b --phase decode --N 9 --fusion best --schedule matmul --gpu h200": (
+    "--model llama3-8b --phase decode --N 9 --fusion best --schedule matmul --machine h200": (
         "--schedule is not of a model: leave it out"
     ),
-    "softmax --n 4 --devices 4 --gpu h200": "--devices is not of softmax: leave it out",
+    "softmax --n 4 --P 4 --machine h200": "--P is not of softmax: leave it out",
 }
 
 
@@ -609,12 +609,14 @@ def test_bad_input_is_one_line(words: str) -> None:
     assert BAD[words] in done.stderr
 
 
-@pytest.mark.parametrize("option", ["m", "batch", "launch-us", "dtype", "schedule", "gpu", "out"])
+@pytest.mark.parametrize(
+    "option", ["m", "batch", "launch-us", "dtype", "schedule", "machine", "out"]
+)
 def test_any_text_of_an_option(
     option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Figure, "savefig", drawn_once())
-    given = {"m": "4", "n": "4", "k": "4", "gpu": "h200"}
+    given = {"m": "4", "n": "4", "k": "4", "machine": "h200"}
     for text in NASTY[::3]:
         typed = [
             x for name, value in (given | {option: text}).items() for x in (f"--{name}", value)
@@ -633,7 +635,7 @@ MIXTRAL = (
     "3",
     "--N",
     "512",
-    "--gpu",
+    "--machine",
     "h200",
 )
 
@@ -686,7 +688,7 @@ def test_the_least_time_of_many_experts_is_that_of_the_fewest(tmp_path: Path) ->
     words = ("--model", str(file), "--phase", "decode", "--batch", "64", "--N", "512")
     seconds = {}
     for experts in ((), ("--experts", "expected"), ("--experts", "256")):
-        told = run_json("roofline", *words, "--gpu", "h200", *experts)
+        told = run_json("roofline", *words, "--machine", "h200", *experts)
         parts = [r for r in told["operators"] if r["name"] in ("gate", "up", "down")]
         assert len(parts) == 3
         assert told["experts"]["expected"] == pytest.approx(256 * (1 - (1 - 8 / 256) ** 64))

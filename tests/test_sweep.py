@@ -47,14 +47,14 @@ from iosim.sweep.grid import OPTIONS
 from iosim.sweep.work import compute
 
 SMALL: dict[str, Any] = {
-    "algo": "flash2,small_cache",
+    "schedule": "flash2,small_cache",
     "N": "64:256:x2",
     "d": "8,16",
     "M": "16:4Ki:x2",
     "shard_rows": 10,
 }
 GIVEN: dict[str, Any] = {
-    "algo": "flash2",
+    "schedule": "flash2",
     "N": "100,128",
     "d": "8",
     "M": "100,5000",
@@ -97,7 +97,7 @@ def test_a_hash_changes_with_everything_that_determines_a_result() -> None:
     assert len(task.hash) == 32
 
 
-PRODUCTS = SMALL | {"algo": "copy,matmul", "n": "9", "m": "7", "k": "2,3", "N": None, "d": None}
+PRODUCTS = SMALL | {"schedule": "copy,matmul", "n": "9", "m": "7", "k": "2,3", "N": None, "d": None}
 
 
 @pytest.mark.parametrize("options", [SMALL, GIVEN, PRODUCTS])
@@ -133,7 +133,7 @@ def test_a_row_is_what_counting_that_point_alone_gives(
     entry = iosim.algorithm(name)
     how = how if how in entry.rules else "auto"
     sizes = dict(zip(size_names(entry.problem), (N, d, heads), strict=False))
-    sweep = Sweep.of(algo=name, M=M, tiles=how, **sizes)
+    sweep = Sweep.of(schedule=name, M=M, tiles=how, **sizes)
     (row,) = compute(sweep, 0).table.to_pylist()
     problem = entry.problem(**sizes)
     best = best_lower_bound(problem, M, entry.classes[0])
@@ -331,7 +331,7 @@ def test_rows_that_disagree_are_not_combined(tmp_path: Path) -> None:
 
 def test_sweep_from_the_command_line_and_from_a_file(tmp_path: Path) -> None:
     words = (
-        "--algo",
+        "--schedule",
         "flash2,small_cache",
         "--N",
         "64:256:x2",
@@ -347,7 +347,7 @@ def test_sweep_from_the_command_line_and_from_a_file(tmp_path: Path) -> None:
     text = ok("sweep", *words, "--out", "a", cwd=tmp_path)
     assert "108 points, 108 rows in a" in text
     (tmp_path / "s.toml").write_text(
-        'algo = ["flash2", "small_cache"]\nN = "64:256:x2"\nd = [8, 16]\nM = "16:4Ki:x2"\n'
+        'schedule = ["flash2", "small_cache"]\nN = "64:256:x2"\nd = [8, 16]\nM = "16:4Ki:x2"\n'
         "shard_rows = 10\n"
     )
     told = json.loads(
@@ -361,7 +361,7 @@ def test_sweep_from_the_command_line_and_from_a_file(tmp_path: Path) -> None:
     assert "108" in text
 
 
-SWEEP = ("sweep", "--algo", "flash2")
+SWEEP = ("sweep", "--schedule", "flash2")
 BAD = ("--N", "64", "--d", "8", "--M", "999", "--workers", "1")
 
 
@@ -376,7 +376,7 @@ BAD = ("--N", "64", "--d", "8", "--M", "999", "--workers", "1")
         ((*SWEEP, "--N", "64", "--d", "8", "--out", "x"), "M is missing"),
         ((*SWEEP, "--N", "64", "--M", "99", "--out", "x"), "needs --d"),
         ((*SWEEP, *BAD, "--m", "4", "--out", "x"), "no algorithm of the sweep"),
-        (("sweep", "--algo", "flash9", *BAD, "--out", "x"), "unknown algorithm 'flash9'"),
+        (("sweep", "--schedule", "flash9", *BAD, "--out", "x"), "unknown algorithm 'flash9'"),
         ((*SWEEP, *BAD, "--engine", "forms", "--out", "x"), "unknown engine"),
         ((*SWEEP, *BAD, "--tiles", "paper", "--out", "x"), "no tile rule"),
         ((*SWEEP, *BAD, "--tiles", "B_x=3", "--out", "x"), "no tile size"),
@@ -417,7 +417,7 @@ def test_a_directory_of_something_else(tmp_path: Path) -> None:
     before = {p: p.read_bytes() for p in (tmp_path / "a").rglob("*") if p.is_file()}
     done = iosim_(*words, "--heads", "2", "--out", "a", cwd=tmp_path)
     assert done.returncode == 2
-    assert "belongs to another sweep (--algo flash2 --N 64 --d 8 --M 999" in done.stderr
+    assert "belongs to another sweep (--schedule flash2 --N 64 --d 8 --M 999" in done.stderr
     assert {p: p.read_bytes() for p in (tmp_path / "a").rglob("*") if p.is_file()} == before
     (tmp_path / "file").write_text("")
     assert iosim_(*words, "--out", "file", cwd=tmp_path).returncode == 2
@@ -438,11 +438,11 @@ def test_nothing_feasible(tmp_path: Path) -> None:
 
 
 def test_bad_files(tmp_path: Path) -> None:
-    (tmp_path / "a.toml").write_text("algo = [")
-    (tmp_path / "b.toml").write_text('algos = "flash2"')
+    (tmp_path / "a.toml").write_text("schedule = [")
+    (tmp_path / "b.toml").write_text('schedules = "flash2"')
     assert "as TOML" in iosim_("sweep", "--config", "a.toml", "--out", "x", cwd=tmp_path).stderr
     done = iosim_("sweep", "--config", "b.toml", "--out", "x", cwd=tmp_path)
-    assert "no option 'algos': did you mean 'algo'?" in done.stderr
+    assert "no option 'schedules': did you mean 'schedule'?" in done.stderr
 
 
 ODD = [
@@ -472,7 +472,7 @@ ODD = [
 @pytest.mark.parametrize("name", [*OPTIONS, "cls", "self", "version"])
 def test_odd_values_in_a_file_are_one_line(name: str, tmp_path: Path) -> None:
     """Each is refused, or means what it says."""
-    base = {"algo": "'flash2'", "N": "64", "d": "8", "M": "999"}
+    base = {"schedule": "'flash2'", "N": "64", "d": "8", "M": "999"}
     refused: list[str] = []
     for value in ODD:
         lines = [f"{k} = {v}" for k, v in (base | {name: value}).items()]
@@ -491,7 +491,7 @@ def test_odd_values_in_a_file_are_one_line(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [o for o in OPTIONS if o != "engine"])
 def test_integers_that_cannot_be_written(name: str) -> None:
     with pytest.raises(InputError):
-        Sweep.of(**{"algo": "flash2", "N": 64, "d": 8, "M": 99, name: 10**5000})
+        Sweep.of(**{"schedule": "flash2", "N": 64, "d": 8, "M": 99, name: 10**5000})
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
@@ -534,7 +534,11 @@ def test_importing_sweep_is_light() -> None:
 def test_memory_does_not_grow_with_the_grid() -> None:
     """A grid of 10¹² points is declared, cut and entered anywhere at once."""
     sweep = Sweep.of(
-        algo="flash2", N="1:1000:+1", d="1:100:+1", M="1:1000:+1", tiles="B_r=1:100:+1,B_c=1:100:+1"
+        schedule="flash2",
+        N="1:1000:+1",
+        d="1:100:+1",
+        M="1:1000:+1",
+        tiles="B_r=1:100:+1,B_c=1:100:+1",
     )
     assert sweep.points == 10**12
     last = sweep.shard(sweep.shards - 1)
@@ -560,7 +564,7 @@ def test_bounds_in_arrays_are_those_of_the_catalogue(
 # ---------------------------------------------------------------- caches
 
 CACHED: dict[str, Any] = {
-    "algo": "flash2,small_cache",
+    "schedule": "flash2,small_cache",
     "N": "12,20",
     "d": "2",
     "M": "32,64",
@@ -616,7 +620,7 @@ def test_cached_rows_are_combined_asked_and_exported(tmp_path: Path) -> None:
 
 
 def test_what_is_too_long_to_replay_has_lrus_closed_form(tmp_path: Path) -> None:
-    long = {"algo": "flash2", "N": "1Mi", "d": "64", "M": "32Ki"}
+    long = {"schedule": "flash2", "N": "1Mi", "d": "64", "M": "32Ki"}
     (row,) = table(swept(tmp_path / "s", **long, policy="lru"))
     (explicit,) = table(swept(tmp_path / "t", **long))
     assert row["load_words"] == explicit["load_words"]
@@ -632,7 +636,7 @@ def test_what_is_too_long_to_replay_has_lrus_closed_form(tmp_path: Path) -> None
         (
             {
                 "policy": "lru",
-                "algo": "flash2_chunked",
+                "schedule": "flash2_chunked",
                 "N": "1Mi",
                 "d": "64",
                 "M": "32Ki",
@@ -644,4 +648,4 @@ def test_what_is_too_long_to_replay_has_lrus_closed_form(tmp_path: Path) -> None
 )
 def test_caches_that_cannot_be_are_refused_beforehand(options: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=re.escape(says)):
-        Sweep.of(**CACHED | {"algo": "flash2"} | options)
+        Sweep.of(**CACHED | {"schedule": "flash2"} | options)

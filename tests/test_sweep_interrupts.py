@@ -23,7 +23,7 @@ from iosim.sweep.database import interruptible
 
 # Minutes of work, in shards of less than a second.
 SLOW = [
-    "--algo",
+    "--schedule",
     "small_cache",
     "--N",
     "512",
@@ -132,7 +132,7 @@ def test_a_question_is_waited_for(deaf: int, monkeypatch: pytest.MonkeyPatch) ->
 def test_combining(tmp_path: Path) -> None:
     """It carries on where it was, and leaves no part."""
     grid = {
-        "algo": "flash2",
+        "schedule": "flash2",
         "N": "1024:65536:x2",
         "tiles": "B_r=1:1024:x2,B_c=1:1024:x2",
         "M": "256:1Mi:x1.06",

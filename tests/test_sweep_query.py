@@ -228,7 +228,7 @@ def test_no_gap_of_rows_that_fit_is_below_1(tmp_path: Path) -> None:
     """With given tiles most rows don't fit; a bound for M words says nothing of those."""
     folder = swept(
         tmp_path / "s",
-        algo="flash1,flash2",
+        schedule="flash1,flash2",
         N="1,100,128,",
         d="8,16",
         M="3:8Ki:x1.7",
@@ -278,7 +278,7 @@ def test_a_single_value_keeps_to_the_memory(sql: str, tmp_path: Path) -> None:
     """DuckDB doesn't count it: it took 8 GB, and more than the machine has ended the process."""
     if not Path("/proc/self/status").exists():
         pytest.skip("only Linux says what a process has")
-    Folder.declare(tmp_path / "rows", Sweep.of(algo="copy", n=9, M=4))
+    Folder.declare(tmp_path / "rows", Sweep.of(schedule="copy", n=9, M=4))
     collect(Folder.open(tmp_path / "rows"))
     words = [sys.executable, "-m", "iosim", "query", sql, str(tmp_path / "rows")]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -27,7 +27,7 @@ from iosim.sweep.collecting import _Todo
 
 # 40 shards, a few milliseconds each.
 MANY: dict[str, Any] = {
-    "algo": "flash2",
+    "schedule": "flash2",
     "N": "64:4096:x2",
     "d": "8,16",
     "M": "64:64Ki:x1.3",
@@ -35,8 +35,8 @@ MANY: dict[str, Any] = {
 }
 WORDS = [
     "sweep",
-    "--algo",
-    MANY["algo"],
+    "--schedule",
+    MANY["schedule"],
     "--N",
     MANY["N"],
     "--d",
@@ -304,7 +304,7 @@ def test_overhead_counts_every_worker_from_its_start(tmp_path: Path) -> None:
 def test_the_last_few_shards_are_taken_longest_first() -> None:
     """The others come at random, and all of them once."""
     grid: dict[str, Any] = {"N": "8:8Ki:x2", "d": 4, "M": 999, "shard_rows": 1}
-    sweep = Sweep.of(algo="flash2", engine="simulate", **grid)
+    sweep = Sweep.of(schedule="flash2", engine="simulate", **grid)
     orders = [list(_Todo(sweep, list(range(2, sweep.shards)), 4)) for _ in range(20)]
     for order in orders:
         assert sorted([0, 1, *order]) == list(range(sweep.shards))
@@ -315,7 +315,7 @@ def test_the_last_few_shards_are_taken_longest_first() -> None:
     last = list(todo)[-4:]
     assert last == sorted(last, reverse=True)
     # Points that are counted in arrays take equally long, in each algorithm.
-    sweep = Sweep.of(algo="flash2,naive", **grid)
+    sweep = Sweep.of(schedule="flash2,naive", **grid)
     todo = _Todo(sweep, list(range(sweep.shards)), sweep.shards)
     todo.finish(0, 1.0)
     todo.finish(sweep.shards - 1, 2.0)

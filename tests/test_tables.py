@@ -172,7 +172,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Any], list[dict[str, Any]]]]]
         lambda found: only([found], "M", "total_words") + only([found["problem"]], "N", "d"),
     ),
     "verify with options": (
-        ("verify", "--N", "32", "--d", "4", "--M", "40,64", "--workers", "1", "--rows", "--causal"),
+        ("verify", "--N", "32", "--d", "4", "--M", "40,64", "--workers", "1", "--runs", "--causal"),
         lambda found: only(found["points"], *POINTS),
     ),
     "query of options": (("query", "SELECT * FROM rows ORDER BY M_words", "masked"), exact),
@@ -187,7 +187,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Any], list[dict[str, Any]]]]]
             "8",
             "--N",
             "512",
-            "--gpu",
+            "--machine",
             "h100",
             "--fusion",
             "best",
@@ -202,7 +202,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Any], list[dict[str, Any]]]]]
         lambda found: only(found["groups"], "operators", "words_in", "words_out", "words_saved"),
     ),
     "fuse chain": (
-        ("fuse", "chain", "--k", "1:16", "--words", "4Mi"),
+        ("fuse", "chain", "--length", "1:16", "--words", "4Mi"),
         lambda found: only(found["chains"], "k", "words_none", "words_best"),
     ),
     "graph": (
@@ -225,7 +225,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Any], list[dict[str, Any]]]]]
         ],
     ),
     "verify": (
-        ("verify", "--N", "32", "--d", "4", "--M", "40,64", "--workers", "1", "--rows"),
+        ("verify", "--N", "32", "--d", "4", "--M", "40,64", "--workers", "1", "--runs"),
         lambda found: only(found["points"], *POINTS),
     ),
     "query": (("query", "SELECT * FROM rows ORDER BY algorithm, M_words", "rows"), exact),
@@ -247,7 +247,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tables")
     ok(
         "sweep",
-        "--algo",
+        "--schedule",
         "flash2,small_cache",
         "--N",
         "65536,1000003",
@@ -263,7 +263,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     ok(
         "sweep",
-        "--algo",
+        "--schedule",
         "flash2",
         "--N",
         "65536",

@@ -13,7 +13,7 @@ from iosim.base import writing
 from iosim.base.errors import InputError
 from iosim.report import plot, table
 
-SWEEP = ("sweep", "--algo", "copy", "--n", "9", "--M", "4", "--out", "rows", "--workers", "1")
+SWEEP = ("sweep", "--schedule", "copy", "--n", "9", "--M", "4", "--out", "rows", "--workers", "1")
 ROWS = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
 
 
@@ -130,10 +130,10 @@ def test_pictures_are_checked_beforehand(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(header + "formula,a,64,8,9,50\nformula,a,64,8,99,5\n")
     (tmp_path / "folder").mkdir()
     for words, said in (
-        (("plot", "t.csv", "--out", ""), "--out is empty"),
-        (("plot", "t.csv", "--out", "."), "'.' is a directory: name the figure in it"),
-        (("plot", "t.csv", "--out", "folder"), "'folder' is a directory: name the figure in it"),
-        (("plot", "t.csv", "--out", "gone/x"), "cannot write 'gone/x.png' (No such file"),
+        (("plot", "t.csv", "--save", ""), "--save is empty"),
+        (("plot", "t.csv", "--save", "."), "'.' is a directory: name the figure in it"),
+        (("plot", "t.csv", "--save", "folder"), "'folder' is a directory: name the figure in it"),
+        (("plot", "t.csv", "--save", "gone/x"), "cannot write 'gone/x.png' (No such file"),
         (("plot", "."), "'.' holds no sweep: give one that iosim sweep wrote"),
         (("plot", ""), "the name of the table is empty"),
         (("plot", "folder"), "'folder' holds no sweep: give one that iosim sweep wrote"),

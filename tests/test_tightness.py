@@ -274,7 +274,7 @@ def test_command_line(tmp_path: Path) -> None:
     out = tmp_path / "out"
     ok("tightness", "--N", "4096", "--d", "32,64", "--M", "256:65536:x2", "--out", str(out))
     assert {p.name for p in out.iterdir()} == {"tightness.csv", "tightness.png", "tightness.svg"}
-    ok("plot", str(out / "tightness.csv"), "--out", str(tmp_path / "again"))
+    ok("plot", str(out / "tightness.csv"), "--save", str(tmp_path / "again"))
     for words, message in (
         (("--N", "64", "--d", "8"), "needs --N, --d and --M"),
         (("--N", "64", "--d", "8", "--M", "9:5:x2"), "is empty: 9 is above 5"),

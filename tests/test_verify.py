@@ -98,7 +98,7 @@ def test_the_row_of_a_schedule_says_what_its_runs_do(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.numbers
 def test_verify_prints_a_row_for_each_schedule(tmp_path: Path) -> None:
-    """Every run with --rows, and then only; the verdict is last."""
+    """Every run with --runs, and then only; the verdict is last."""
     from test_cli import ok
 
     words = (
@@ -114,7 +114,7 @@ def test_verify_prints_a_row_for_each_schedule(tmp_path: Path) -> None:
         "--out",
         str(tmp_path),
     )
-    text, longer = ok(*words), ok(*words, "--rows")
+    text, longer = ok(*words), ok(*words, "--runs")
     names = [a.name for a in iosim.all_algorithms(SMALL.form)]
     assert [x.split()[0] for x in text.splitlines()[1 : len(names) + 1]] == names
     assert longer.endswith(text)

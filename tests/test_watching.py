@@ -92,11 +92,11 @@ def test_no_terminal_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -
 ALL_LINES = {
     "verify": (("--N", "48", "--d", "8", "--M", "60,300"), "runs"),
     "export": (
-        ("flash2", "-o", "a.gif", "--N", "4", "--d", "2", "--M", "40", "--seconds", "1"),
+        ("flash2", "--save", "a.gif", "--N", "4", "--d", "2", "--M", "40", "--duration", "1"),
         "frames",
     ),
     "sweep": (
-        ("--out", "rows", "--algo", "flash2", "--N", "64,128", "--d", "8", "--M", "99,200"),
+        ("--out", "rows", "--schedule", "flash2", "--N", "64,128", "--d", "8", "--M", "99,200"),
         "points",
     ),
     "tightness": (("--N", "64", "--d", "8", "--M", "64:256:x2"), "points"),
@@ -142,10 +142,10 @@ _TILES = r"\r[\d,]+ of {} passes over tiles {}, \d+ s, about \d+ s left"
     [
         (
             "4096",
-            ("--engine", "tiles", "--policy", "opt", "--bypass", "--capacity", "512,1024"),
+            ("--method", "tiles", "--policy", "opt", "--bypass", "--capacity", "512,1024"),
             _TILES.format("1,839,104", "replayed"),
         ),
-        ("16384", ("--engine", "tiles", "--policy", "lru"), _TILES.format("14,688,256", "made")),
+        ("16384", ("--method", "tiles", "--policy", "lru"), _TILES.format("14,688,256", "made")),
         ("1024", (), r"\r[\d,]+ of 10,832,896 accesses, \d+ s, about \d+ s left"),
         ("512", ("--out", "slope"), r"\r\d of 4 curves, \d+ s, about \d+ s left"),
     ],
@@ -173,7 +173,7 @@ def test_iosim_cache_shows_how_far_it_is(
 
 
 def test_iosim_lab_shows_how_far_it_is(tmp_path: Path) -> None:
-    check_progress(r"\r\d+ of \d+ programs and views, \d+ s", tmp_path, "lab", "-o", "lab.html")
+    check_progress(r"\r\d+ of \d+ programs and views, \d+ s", tmp_path, "lab", "--save", "lab.html")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -299,18 +299,18 @@ kind = "relu"
 reads = ["Y"]
 writes = ["Z"]
 """
-MODEL = "--model gpt2 --phase decode --N 64 --gpu h200"
+MODEL = "--model gpt2 --phase decode --N 64 --machine h200"
 
 
 @pytest.mark.parametrize(
     ("command", "loops"),
     [
         ("graph FILE", {"operators of the file"}),
-        ("fuse chain --k 9 --words 64 --M 999", {"operators of a chain", "parts of a chain"}),
+        ("fuse chain --length 9 --words 64 --M 999", {"operators of a chain", "parts of a chain"}),
         (f"fuse {MODEL}", {"sets of operators"}),
         (f"roofline {MODEL}", {"operators"}),
         (f"roofline {MODEL} --fusion best", {"sets of operators", "kernels"}),
-        ("roofline --graph FILE --gpu h200", {"operators of the file", "operators"}),
+        ("roofline --graph FILE --machine h200", {"operators of the file", "operators"}),
         ("gpu replay RECORDS", {"records"}),
         ("reproduce e02", {"experiments"}),
     ],

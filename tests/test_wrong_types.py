@@ -98,7 +98,7 @@ WHOLE: dict[str, Callable[[Any], Any]] = {
     "the game": lambda n: pebbling.optimum(pebbling.pyramid(2), n, seconds=5).cost,
     "bounds of the game": lambda n: [b.value for b in root_bounds(pebbling.pyramid(2), n)],
     "parts": lambda n: pebbling.fewest_parts(pebbling.pyramid(2), n),
-    "a sweep": lambda n: Sweep.of(algo="flash2", N=n, d=8, M=999, shard_rows=n),
+    "a sweep": lambda n: Sweep.of(schedule="flash2", N=n, d=8, M=999, shard_rows=n),
 }
 
 

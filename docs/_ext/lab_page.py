@@ -1,4 +1,4 @@
-"""The lab's page, as `iosim lab -o` writes it, beside the pages of the site."""
+"""The lab's page, as `iosim lab --save` writes it, beside the pages of the site."""
 
 from __future__ import annotations
 

@@ -21,5 +21,13 @@ def renamed(old: str, new: str, level: int = 3) -> None:
     >>> [str(x.message) for x in seen]
     ['hue is now called colour; the old name goes with the next version']
     """
-    text = f"{old} is now called {new}; the old name goes with the next version"
-    warnings.warn(text, DeprecationWarning, stacklevel=level)
+    warnings.warn(format_renaming(old, new), DeprecationWarning, stacklevel=level)
+
+
+def format_renaming(old: str, new: str) -> str:
+    """What is said of an old name.
+
+    >>> format_renaming("hue", "colour")
+    'hue is now called colour; the old name goes with the next version'
+    """
+    return f"{old} is now called {new}; the old name goes with the next version"

@@ -18,7 +18,7 @@ from iosim.core.problem import PROBLEMS
 from iosim.core.units import parse_int, parse_range
 from iosim.report import proof
 
-_memories = opt.memory("one, a list, or 256:1Mi:x1.2", metavar="LIST")
+_memories = opt.memory("one, a list, or 256:1Mi:x1.2", metavar="WORDS,…")
 
 
 def _klass(default: str | None) -> Callable[[opt.F], opt.F]:
@@ -112,12 +112,12 @@ def _classes(names: Collection[str]) -> str:
 @click.command()
 @problem_kind(*opt.ATTENTIONS, default="attention")
 @opt.sizes("N", "heads", "batch")
-@opt.sizes("d", metavar="LIST", d="one, or 32,64,128")
+@opt.sizes("d", metavar="INT,…", d="head dimension: one, or 32,64,128")
 @opt.problem_options("attention")
 @opt.model
 @_memories
 @_klass("once")
-@opt.path("--out", "write tightness.csv and a figure here")
+@opt.out("tightness.csv and a figure")
 @opt.dtype
 @opt.as_json
 def tightness(

@@ -107,6 +107,6 @@ class Asked:
             also = " or OPT with bypass" if engine == "tiles" else ""
             raise InputError(
                 f"engine {engine} is of LRU{also} with lines of one word, fully associative, in "
-                "row-major layout, writing back: leave out the rest, or take --engine stream"
+                "row-major layout, writing back: leave out the rest, or take --method stream"
             )
         return [name for name, able in can.items() if able]

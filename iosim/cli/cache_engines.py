@@ -25,7 +25,7 @@ PATIENCE = 600
 
 # What tells the numbers that an engine leaves out.
 ELSEWHERE = {
-    "formula": "the closed form counts loads; smaller sizes with --engine tiles tell the rest",
+    "formula": "the closed form counts loads; smaller sizes with --method tiles tell the rest",
     "sample": "a sample estimates loads; without --sample the rest is told",
     "stream": "OPT at every capacity counts loads; chosen ones, --capacity 4Ki,64Ki, tell the rest",
 }
@@ -75,7 +75,7 @@ def check_time(
             + (f" ({why})" if why else "")
             + (": give fewer capacities, " if trace else ": choose smaller sizes or larger tiles, ")
             + "or "
-            + ("LRU" if whole else "take --engine stream to wait that long")
+            + ("LRU" if whole else "take --method stream to wait that long")
         )
 
 

@@ -25,6 +25,7 @@ from iosim.cli.cache_engines import (
     check_time,
     quickest,
 )
+from iosim.cli.renames import option
 from iosim.cli.watching import part_done, watching
 from iosim.core.algorithms import Algorithm, algorithm
 from iosim.core.program.walk import Instance, bind
@@ -38,18 +39,21 @@ LONG = 2 * 10**8
 
 
 @click.command()
-@click.argument("algo", required=False, type=opt.SCHEDULE)
+@click.argument("schedule", required=False, type=opt.SCHEDULE)
 @opt.memory(
-    "fast memory that the tiles are chosen for; without it, and without --tiles, every "
-    "tile is one word"
+    "what the tiles are chosen for; without it, and without --tiles, every tile is one word"
 )
 @opt.sizes()
 @opt.model
-@click.option("--tiles", help="auto, gpu, a paper's rule: paper, or B_r=64,B_c=64")
+@opt.tile_sizes("auto, gpu, a paper's rule: paper, or B_r=64,B_c=64")
 @opt.mask
-@click.option("--capacity", metavar="WORDS,…|all", help="of the cache; by default M, or all")
+@click.option(
+    "--capacity", metavar="WORDS,…|all", help="capacity of the cache; by default M, or all"
+)
 @click.option("--line", "line_words", default="1", metavar="WORDS", help="words in a line")
-@click.option("--policy", default="lru", help=", ".join(POLICIES))
+@click.option(
+    "--policy", metavar="NAME", default="lru", help=f"who decides what stays: {', '.join(POLICIES)}"
+)
 @click.option("--ways", metavar="INT", help="lines in a set; by default all: fully associative")
 @click.option(
     "--write",
@@ -61,8 +65,9 @@ LONG = 2 * 10**8
 @click.option(
     "--layout", metavar="TENSOR=HOW,…", help="row-major, column-major or tiled:AxB; else row-major"
 )
-@click.option(
-    "--engine",
+@option(
+    "--method",
+    old=("--engine",),
     default="auto",
     help="stream replays words, tiles whole tiles (LRU, and OPT with bypass), formula is "
     "LRU's closed form; auto takes one where it is quicker",
@@ -73,18 +78,17 @@ LONG = 2 * 10**8
     help="follow this share of the lines, and estimate LRU's loads",
 )
 @click.option(
-    "--seed", type=opt.Integer(0, 2**128), default=0, help="of policy random, and of --sample"
+    "--seed", type=opt.Integer(0, 2**128), default=0, help="seed: of policy random, and of --sample"
 )
-@opt.path("--trace", "replay this file in place of an algorithm: .iosim, .oracleGeneral or .csv")
-@opt.path("--save", "write the references to this file as well: .iosim, .oracleGeneral or .csv")
-@opt.path(
-    "--out",
-    "write slope.csv and a figure here: words against capacity of the schedule at "
+@opt.path("--trace", "replay this file in place of a schedule: .iosim, .oracleGeneral or .csv")
+@opt.save("the references as well: .iosim, .oracleGeneral or .csv")
+@opt.out(
+    "slope.csv and a figure: words against capacity of the schedule at "
     "its best tiles, of LRU and OPT, and the lower bound",
 )
 @opt.as_json
 def cache(
-    algo: str | None,
+    schedule: str | None,
     M: str | None,
     sizes: opt.Sizes,
     model: str | None,
@@ -97,7 +101,7 @@ def cache(
     write: str,
     bypass: bool,
     layout: str | None,
-    engine: str,
+    method: str,
     sample: float | None,
     seed: int,
     trace: Path | None,
@@ -110,15 +114,16 @@ def cache(
     Nothing is loaded explicitly: every operand is read and written where it lies, and the cache
     decides what stays.  Words are between the cache and what is behind it, in the model.
     """
+    engine = method
     line, words = parse_words("line", line_words), None if M is None else opt.words_from(M, None)
-    if (algo is None) == (trace is None):
-        raise InputError("give an algorithm, or --trace FILE: one of the two is replayed")
+    if (schedule is None) == (trace is None):
+        raise InputError("give a schedule, or --trace FILE: one of the two is replayed")
     if trace is not None and (
         sizes or model or tiles or mask or layout or engine not in ("auto", "stream")
     ):
         raise InputError("a trace has its sizes, tiles and layout: leave out what chooses them")
     if trace is not None and out is not None:
-        raise InputError("the figure is of a schedule: give an algorithm in place of --trace")
+        raise InputError("the figure is of a schedule: give one in place of --trace")
     if save is not None:
         check_target(save)
     asked = Asked(
@@ -133,7 +138,7 @@ def cache(
         layout,
     )
     result: dict[str, Any] = {
-        "algorithm": algo,
+        "algorithm": schedule,
         "problem": None,
         "policy": policy,
         "line_words": line,
@@ -149,8 +154,8 @@ def cache(
             check_time(stream.length, asked.times, whole=POLICIES[policy].foresees, trace=True)
         answer = _replayed(stream, asked)
     else:
-        assert algo is not None
-        found = algorithm(algo)
+        assert schedule is not None
+        found = algorithm(schedule)
         problem = opt.problem_from(found.problem.kind, sizes, model)
         instance = _instance(found, problem, words, tiles, mask)
         named = {p.name: instance.env[p.name] for p in instance.program.params}

@@ -16,7 +16,7 @@ SECTIONS = {
         "tightness",
         "bounds",
         "show",
-        "algorithms",
+        "schedules",
     ),
     "See": ("lab", "plot", "export"),
     "Many points": ("sweep", "collect", "combine", "query"),
@@ -24,12 +24,14 @@ SECTIONS = {
     "Models and machines": ("roofline", "fuse", "graph", "machines", "devices", "l2", "cache"),
     "GPU": ("gpu", "profile"),
 }
+# Commands that were renamed: the old name works for one version.
+OLD = {"algorithms": "schedules"}
 # Name → (where the command is, the first line of its help).  Beside a group stand its commands.
 Entry = tuple[str, str]
 COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
-    "algorithms": (
-        "iosim.cli.counting:algorithms",
-        "List the algorithms, with the options of their problem that they lack or need.",
+    "schedules": (
+        "iosim.cli.counting:schedules",
+        "List the schedules, with the options of their problem that they lack or need.",
     ),
     "show": (
         "iosim.cli.counting:show",

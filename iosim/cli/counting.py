@@ -1,4 +1,4 @@
-"""algorithms, show, count, step, tiles."""
+"""schedules, show, count, step, tiles."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from iosim.core.units import bytes_of, parse_tiles, tiles_like
 
 @click.command()
 @opt.as_json
-def algorithms(as_json: bool) -> None:
-    """List the algorithms, with the options of their problem that they lack or need."""
+def schedules(as_json: bool) -> None:
+    """List the schedules, with the options of their problem that they lack or need."""
     found = [
         {
             "algorithm": a.name,
@@ -61,13 +61,13 @@ def algorithms(as_json: bool) -> None:
 
 
 @click.command()
-@opt.algo
-@click.option("--tiles", help="like B_r=64,B_c=64")
+@opt.schedule_argument
+@opt.tile_sizes("like B_r=64,B_c=64")
 @opt.sizes()
 @opt.model
-def show(algo: str, tiles: str | None, sizes: opt.Sizes, model: str | None) -> None:
+def show(schedule: str, tiles: str | None, sizes: opt.Sizes, model: str | None) -> None:
     """Print a schedule as pseudo-code with the words that each load and store moves."""
-    found = algorithm(algo)
+    found = algorithm(schedule)
     instance: Instance | None = None
     axes = size_names(found.problem)
     bound = model is not None or any(name in axes for name in sizes)
@@ -84,7 +84,7 @@ def show(algo: str, tiles: str | None, sizes: opt.Sizes, model: str | None) -> N
         values = parse_tiles(tiles, tuple(params))
         for name, value in values.items():
             if name not in params:
-                raise InputError(f"{algo} has no tile size {name!r}: {closest(name, params)}")
+                raise InputError(f"{schedule} has no tile size {name!r}: {closest(name, params)}")
             check_size(name, value, least=params[name].least)
         if not bound:
             # Without sizes the words stay symbolic; with them, they are numbers.
@@ -126,22 +126,20 @@ class _Counted:
 
 
 @click.command()
-@click.argument("algo", metavar="ALGO[,ALGO…]", type=opt.SCHEDULE)
+@click.argument("schedules", metavar="SCHEDULE,…", type=opt.SCHEDULE)
 @opt.memory()
 @opt.sizes()
 @opt.model
-@click.option(
-    "--tiles",
-    default="auto",
-    help="auto, gpu (powers of two), a paper's rule: paper, or B_r=64,B_c=64",
+@opt.tile_sizes(
+    "auto, gpu (powers of two), a paper's rule: paper, or B_r=64,B_c=64", default="auto"
 )
 @opt.mask
-@click.option("--engine", default="formula", help="formula or simulate")
-@click.option("--details", is_flag=True, help="every tile size, and where the peak is")
+@click.option("--engine", default="formula", help="engine: formula or simulate")
+@click.option("--details", is_flag=True, help="print more: every tile size, and where the peak is")
 @opt.dtype
 @opt.as_json
 def count(
-    algo: str,
+    schedules: str,
     M: str | None,
     sizes: opt.Sizes,
     model: str | None,
@@ -157,7 +155,7 @@ def count(
     Each has the best tiles of its own.  One that doesn't fit M, or lacks an option, is named and
     left out.
     """
-    entries = [algorithm(name) for name in dict.fromkeys(algo.split(","))]
+    entries = [algorithm(name) for name in dict.fromkeys(schedules.split(","))]
     kinds = {one.problem.kind: one.name for one in reversed(entries)}
     if len(kinds) > 1:
         which = ", ".join(f"{name} solves {kind}" for kind, name in kinds.items())
@@ -305,15 +303,19 @@ def _at(where: PeakAt) -> str:
 @opt.sizes("N", "d", "heads", "batch")
 @opt.model
 @click.option(
-    "--forward", type=opt.SCHEDULE, help="a schedule of attention (default: fewest words)"
+    "--forward",
+    metavar="SCHEDULE",
+    type=opt.SCHEDULE,
+    help="schedule of the forward pass (default: fewest words)",
 )
 @click.option(
     "--backward",
+    metavar="SCHEDULE",
     type=opt.BACKWARD,
-    help="one of attention-backward (default: fewest words); flash2 is flash2_backward",
+    help="schedule of the backward pass (default: fewest words); flash2 is flash2_backward",
 )
-@click.option("--forward-tiles", default="auto", help="as --tiles of iosim count")
-@click.option("--backward-tiles", default="auto", help="as --tiles of iosim count")
+@click.option("--forward-tiles", default="auto", help="tile sizes forward: as --tiles of count")
+@click.option("--backward-tiles", default="auto", help="tile sizes backward: as --tiles of count")
 @opt.dtype
 @opt.as_json
 def step(
@@ -358,7 +360,7 @@ def step(
 
 
 @click.command()
-@opt.algo
+@opt.schedule_argument
 @opt.memory()
 @opt.sizes()
 @opt.model
@@ -366,7 +368,7 @@ def step(
 @opt.dtype
 @opt.as_json
 def tiles(
-    algo: str,
+    schedule: str,
     M: str | None,
     sizes: opt.Sizes,
     model: str | None,
@@ -375,7 +377,7 @@ def tiles(
     as_json: bool,
 ) -> None:
     """Find the tile sizes that move the fewest words in M."""
-    found = algorithm(algo)
+    found = algorithm(schedule)
     problem = opt.problem_from(found.problem.kind, sizes, model)
     words = opt.words_from(M, dtype)
     best = optimal_tiles(
@@ -385,7 +387,7 @@ def tiles(
         lattice=lattice,  # type: ignore[arg-type]
     )
     result = {
-        "algorithm": algo,
+        "algorithm": schedule,
         "problem": problem.as_dict,
         "M": words,
         "lattice": lattice,

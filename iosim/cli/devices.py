@@ -11,6 +11,7 @@ import click
 from iosim.base.cells import cell
 from iosim.base.errors import InputError
 from iosim.cli import options as opt
+from iosim.cli.renames import option
 from iosim.core.problem import PROBLEMS, check_size
 from iosim.core.units import parse_int
 from iosim.devices import MOST_DEVICES, SHARDINGS, DeviceSchedule, all_schedules, on_devices
@@ -31,23 +32,22 @@ _SIZES = {
 
 @click.command()
 @click.argument("name", required=False, metavar="[SCHEDULE]", type=opt.Named(named))
-@click.option("--P", "P", metavar="INT", help=f"devices, at most {MOST_DEVICES}")
+@click.option("--P", "P", metavar="INT", help=f"devices: at most {MOST_DEVICES}")
 @opt.sizes(*_SIZES, **_SIZES)
 @opt.sizes()
 @opt.model
-@click.option(
+@option(
     "--sharding",
-    "--deal",
-    "sharding",
+    old=("--deal",),
     default="contiguous",
     help=f"rows to devices: {', '.join(SHARDINGS)}",
 )
-@opt.machine("times on a machine of `iosim machines`, or of a TOML file")
-@click.option("--dtype", default="fp16", help="of words and products: fp16, bf16, fp32, …")
+@opt.machine("times on one of `iosim machines`, or of a TOML file")
+@opt.dtype_option("and of products: fp16, bf16, fp32, …", default="fp16")
 @click.option(
     "--latency-us", type=opt.MICROSECONDS, help="α of a message; by default a launch of the machine"
 )
-@click.option("--show", is_flag=True, help="print the schedule itself")
+@click.option("--show", is_flag=True, help="print the schedule: as pseudo-code")
 @opt.as_json
 def devices(
     name: str | None,
@@ -55,7 +55,7 @@ def devices(
     sizes: opt.Sizes,
     model: str | None,
     sharding: str,
-    gpu: Hardware | None,
+    machine: Hardware | None,
     dtype: str,
     latency_us: float | None,
     show: bool,
@@ -79,12 +79,12 @@ def devices(
     count = parse_int("P", P)
     problem = _problem(entry, count, sizes, model)
     instance = on_devices(name, problem, count, sharding)
-    latency = _latency(latency_us, gpu)
-    report = devices_report(instance, gpu, dtype, latency)
+    latency = _latency(latency_us, machine)
+    report = devices_report(instance, machine, dtype, latency)
     if as_json:
-        opt.print_json(_plain(report, gpu, dtype))
+        opt.print_json(_plain(report, machine, dtype))
     else:
-        _print(report, gpu, dtype, latency)
+        _print(report, machine, dtype, latency)
     if idle := report.counts.idle:
         which = ", ".join(map(str, idle[:8])) + ", …" * (len(idle) > 8)
         opt.remark(
@@ -120,7 +120,7 @@ def _list(as_json: bool) -> None:
 
 
 def _flags(names: Sequence[str]) -> str:
-    return " ".join(f"--{x.replace('_', '-')}" for x in names)
+    return " ".join(opt.spelt(x)[0] for x in names)
 
 
 def _latency(microseconds: float | None, gpu: Hardware | None) -> float | None:
@@ -128,7 +128,7 @@ def _latency(microseconds: float | None, gpu: Hardware | None) -> float | None:
     if microseconds is None:
         return None
     if gpu is None:
-        raise InputError("--latency-us says nothing without times: give --gpu, too")
+        raise InputError("--latency-us says nothing without times: give --machine, too")
     return microseconds * 1e-6
 
 
@@ -138,13 +138,15 @@ def _problem(entry: DeviceSchedule, P: int, typed: opt.Sizes, model: str | None)
     if cls.kind in PROBLEMS:
         return opt.problem_from(cls.kind, typed, model)
     names = [axis.name for axis in cls.axes() if axis.name != "devices"]
-    every = ", ".join(f"--{x}" for x in names)
+    every = ", ".join(opt.spelt(x)[0] for x in names)
     if model is not None:
         raise InputError(opt.other_sizes(model, cls.kind, every))
     if unknown := [x for x in typed if x not in names]:
         raise InputError(f"{cls.kind} has no size {unknown[0]}: give {every}")
     if missing := [x for x in names if x not in typed]:
-        raise InputError(f"{cls.kind} needs --{', --'.join(missing)}: give {every}")
+        raise InputError(
+            f"{cls.kind} needs {', '.join(opt.spelt(x)[0] for x in missing)}: give {every}"
+        )
     given = {x: parse_int(x, text) for x, text in typed.items()}
     if len(names) < len(cls.axes()):
         given["devices"] = check_size("P", P)

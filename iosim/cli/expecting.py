@@ -1,4 +1,4 @@
-"""``iosim profile --expect``: kernels of a report beside a schedule."""
+"""``iosim profile --schedule``: kernels of a report beside a schedule."""
 
 from __future__ import annotations
 

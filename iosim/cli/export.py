@@ -9,6 +9,7 @@ import click
 
 from iosim.base.errors import InputError
 from iosim.cli import options as opt
+from iosim.cli.renames import option
 from iosim.cli.watching import part_done, watching
 from iosim.core.algorithms import Algorithm, algorithm
 from iosim.core.program.walk import Instance, bind
@@ -20,26 +21,27 @@ MOST_SECONDS, MOST_FPS = 600, 60
 
 
 @click.command()
-@opt.algo
-@click.option("-o", "--out", type=opt.FILE, help="the file: page.html, movie.mp4 or movie.gif")
-@opt.memory("fast memory, as for count; the most that the tiles hold if not given")
+@opt.schedule_argument
+@opt.save("page.html, movie.mp4 or movie.gif", old=("-o", "--out"), type=opt.FILE)
+@opt.memory("as for count; the most that the tiles hold if not given")
 @opt.sizes()
 @opt.model
-@click.option("--tiles", help="as for count: auto (with --M), a rule, or B_r=64,B_c=64")
+@opt.tile_sizes("as for count: auto (with --M), a rule, or B_r=64,B_c=64")
 @opt.mask
 @opt.dtype
 @click.option(
-    "--fps", type=opt.Integer(1, MOST_FPS), help="of a movie: frames of a second; 12 if not given"
+    "--fps", type=opt.Integer(1, MOST_FPS), help="frames of a second, of a movie; 12 if not given"
 )
-@click.option(
-    "--seconds",
+@option(
+    "--duration",
+    old=("--seconds",),
     type=opt.Real(f"above 0 and up to {MOST_SECONDS}", lambda x: 0 < x <= MOST_SECONDS),
-    help="of a movie: how long it takes; at most 20 if not given",
+    help="seconds that a movie takes; at most 20 if not given",
 )
-@click.option("--theme", help="of a movie: light or dark; light if not given")
+@click.option("--theme", help="light or dark, of a movie; light if not given")
 def export(
-    algo: str,
-    out: Path | None,
+    schedule: str,
+    save: Path | None,
     M: str | None,
     sizes: opt.Sizes,
     model: str | None,
@@ -47,23 +49,24 @@ def export(
     mask: str | None,
     dtype: str | None,
     fps: int | None,
-    seconds: float | None,
+    duration: float | None,
     theme: str | None,
 ) -> None:
     """Write one schedule's animation, for a slide or a blog: a page, an MP4 or a GIF."""
-    if out is None:
-        raise InputError("-o is missing: name the file, like flash2.html, flash2.mp4 or flash2.gif")
+    if save is None:
+        like = "flash2.html, flash2.mp4 or flash2.gif"
+        raise InputError(f"--save is missing: name the file, like {like}")
     from iosim.lab import export as lab
 
-    lab.check_path(out)
+    lab.check_path(save)
     movie = {
         name: value
-        for name, value in (("fps", fps), ("seconds", seconds), ("theme", theme))
+        for name, value in (("fps", fps), ("duration", duration), ("theme", theme))
         if value is not None
     }
-    if movie and out.suffix == ".html":
-        raise InputError(f"--{next(iter(movie))} is for movies, and {str(out)!r} is a page")
-    found = algorithm(algo)
+    if movie and save.suffix == ".html":
+        raise InputError(f"--{next(iter(movie))} is for movies, and {str(save)!r} is a page")
+    found = algorithm(schedule)
     words = None if M is None else opt.words_from(M, dtype)
     instance = _instance(
         found, opt.problem_from(found.problem.kind, sizes, model), words, tiles, mask
@@ -71,12 +74,12 @@ def export(
     with watching() as show_line:
         made = lab.export(
             instance,
-            out,
+            save,
             M=words,
             title=found.title,
             theme=theme or "light",
             fps=fps or lab.FPS,
-            seconds=seconds,
+            seconds=duration,
             tick=lambda done, of: show_line(part_done(done, of, "frames")),
         )
     click.echo(f"wrote {made}")

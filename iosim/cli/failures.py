@@ -54,7 +54,9 @@ def explain(error: BaseException) -> tuple[int, str]:
 def _format_error(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption):
         from iosim.cli.kinds import of_other_kinds
+        from iosim.cli.renames import suggest_current
 
+        error = suggest_current(error)
         return of_other_kinds(error) or error.format_message()
     return error.format_message()
 

@@ -9,12 +9,14 @@ import click
 
 from iosim.base.errors import InputError, closest
 from iosim.cli import options as opt
+from iosim.cli.renames import option
 from iosim.core.problem import MarkedTiles
 from iosim.core.units import parse_int, parse_range, parse_words
 from iosim.models.fusion import fused, partition
 from iosim.models.fusion.chain import chain
 from iosim.models.fusion.report import rows, totals
-from iosim.models.hardware import Hardware, machine
+from iosim.models.hardware import Hardware
+from iosim.models.hardware import machine as find_machine
 from iosim.models.layers.blocks import PHASES
 from iosim.models.layers.files import Written
 from iosim.models.layers.graph import Graph, opaque
@@ -24,7 +26,7 @@ from iosim.models.layers.workload import workload
 # Where M comes from, by the boundary's name as it is typed.
 BOUNDARIES = {"dram": ("L2↔DRAM", "chip_words"), "sm": ("SM↔L2", "sm_words")}
 STAGES = ("layer", "embedding", "head")
-GPU = "h200"
+MACHINE = "h200"
 # Operators of a chain, at most.
 LONGEST = 65_536
 # What may be typed for any graph, and for a model's.
@@ -34,18 +36,20 @@ _MODEL = ("model", "phase", "batch", "N", "tokens", "part", "attention", "expert
 
 @click.command()
 @click.argument("what", required=False, metavar="[chain]")
-@click.option("--model", help="like bert-large, or a file: .toml or config.json")
+@opt.model_option("like bert-large, or a file: .toml or config.json")
 @opt.graph()
-@click.option("--phase", help="training, prefill or decode", default=None)
-@opt.sizes("N", metavar="INT", N="tokens of context")
+@click.option("--phase", help="phase: training, prefill or decode")
+@opt.sizes("N", metavar="INT", N="sequence length: tokens of context")
 @click.option("--batch", metavar="INT", help="sequences; 1 by default")
 @click.option("--tokens", metavar="INT", help="new tokens of each sequence, in decoding")
 @click.option("--part", help="layer (by default), embedding or head")
-@click.option("--attention", help="unfused (by default), or fused: one operator from the start")
+@click.option(
+    "--attention", help="attention: unfused (by default), or fused: one operator from the start"
+)
 @click.option(
     "--fusion",
     metavar="NAME|FILE.json",
-    help="none, paper, inductor-cpu, best (by default), file (the graph's own), or .json",
+    help="fusion: none, paper, inductor-cpu, best (by default), file (the graph's own), or .json",
 )
 @opt.memory()
 @click.option(
@@ -63,14 +67,14 @@ _MODEL = ("model", "phase", "batch", "N", "tokens", "part", "attention", "expert
 @opt.mask
 @opt.mask_tiles
 @click.option("--intermediate-tiles", is_flag=True, hidden=True)
-@click.option("--k", "k", metavar="RANGE", help="of a chain: how many operators, like 1:16")
-@click.option("--words", metavar="SIZE", help="of a chain: words of each tensor, like 4Mi")
+@option("--length", old=("--k",), metavar="INT,…", help="operators of a chain, like 1:16")
+@click.option("--words", metavar="SIZE", help="words of each tensor of a chain, like 4Mi")
 @opt.dtype
 @opt.as_json
 def fuse(
     what: str | None,
     M: str | None,
-    gpu: Hardware | None,
+    machine: Hardware | None,
     boundary: str | None,
     dtype: str | None,
     as_json: bool,
@@ -80,7 +84,7 @@ def fuse(
     """Kernels that operators are put into, and the words that this saves at one boundary."""
     if graph is not None and dtype is not None:
         raise InputError("--dtype is what the graph's file says: leave it out")
-    held, named = _memory(M, gpu, boundary, dtype or (graph.graph.dtype if graph else "fp16"))
+    held, named = _memory(M, machine, boundary, dtype or (graph.graph.dtype if graph else "fp16"))
     where = {"boundary": named, "M": held}
     sizes = given.pop("sizes")
     blocks = opt.marked_tiles(given.pop("mask"), given.pop("tiles"))
@@ -98,12 +102,12 @@ def fuse(
 
 
 def _memory(
-    M: str | None, gpu: Hardware | None, boundary: str | None, dtype: str
+    M: str | None, machine: Hardware | None, boundary: str | None, dtype: str
 ) -> tuple[int, str]:
     """M in words, and the name of its boundary."""
     if M is not None:
-        if gpu is not None:
-            raise InputError("--M and --gpu both say how much fits: give one")
+        if machine is not None:
+            raise InputError("--M and --machine both say how much fits: give one")
         if boundary is not None:
             raise InputError("--boundary says whose M a machine gives: leave out --M, or it")
         return parse_words("M", M, dtype), "the boundary of M"
@@ -111,18 +115,18 @@ def _memory(
     if boundary not in BOUNDARIES:
         raise InputError(f"unknown boundary {boundary!r}: {closest(boundary, BOUNDARIES)}")
     said, words = BOUNDARIES[boundary]
-    found = gpu or machine(GPU)
+    found = machine or find_machine(MACHINE)
     return getattr(found, words)(dtype), f"{said} of {found.name}"
 
 
 def _of_chain(typed: dict[str, Any], where: dict[str, Any], as_json: bool) -> None:
-    _only(typed, ("k", "words"), "a chain")
-    if missing := [x for x in ("k", "words") if x not in typed]:
-        raise InputError(f"a chain needs --{missing[0]}: give --k 1:16 --words 4Mi")
+    _only(typed, ("length", "words"), "a chain")
+    if missing := [x for x in ("length", "words") if x not in typed]:
+        raise InputError(f"a chain needs --{missing[0]}: give --length 1:16 --words 4Mi")
     n = parse_int("words", typed["words"])
-    text = re.sub(r"^\s*(\w+)\s*:\s*(\w+)\s*$", r"\1:\2:+1", typed["k"])
+    text = re.sub(r"^\s*(\w+)\s*:\s*(\w+)\s*$", r"\1:\2:+1", typed["length"])
     found = []
-    for k in parse_range("k", text):
+    for k in parse_range("length", text):
         if k > LONGEST:
             raise InputError(f"a chain of {k:,} operators is too long: give at most {LONGEST:,}")
         graph = chain(k, n)

@@ -11,6 +11,7 @@ import click
 from iosim.base import provenance
 from iosim.base.writing import out_dir, write_text
 from iosim.cli import options as opt
+from iosim.cli.renames import option
 from iosim.core.problem import size_names
 from iosim.core.units import parse_int, parse_tiles, parse_words
 from iosim.gpu.errors import GpuError
@@ -21,12 +22,12 @@ from iosim.gpu.reports._entry import GpuReport, ReportTable, planned
 from iosim.gpu.targets import PLAIN, TARGETS
 from iosim.report.table import write_csv
 
-capacity = opt.memory("fast memory", default="64Ki")
+capacity = opt.memory("of one program, what tiles are chosen for", default="64Ki")
 directory = click.argument("folder", metavar="DIR", type=opt.PATH)
 
 
 @click.command()
-@opt.algo
+@opt.schedule_argument
 @opt.sizes(
     N="sequence length, or m and n of a product (default: 4096)",
     d="head dimension, or k of a product (default: 64)",
@@ -34,26 +35,28 @@ directory = click.argument("folder", metavar="DIR", type=opt.PATH)
 )
 @opt.model
 @capacity
-@click.option("--tiles", default="auto", help="auto, or B_r=64,B_c=32")
+@opt.tile_sizes("auto, or B_r=64,B_c=32", default="auto")
 @opt.mask
-@click.option(
-    "--programs",
+@option(
+    "--lockstep",
+    "resident",
+    old=("--programs",),
     type=opt.Integer(),
-    help="keep this many programs in lockstep; without, none waits",
+    help="programs that are kept in lockstep; without, none waits",
 )
 @click.option(
-    "--every", type=opt.Integer(), default=64, help="in lockstep: column blocks between two gates"
+    "--every", type=opt.Integer(), default=64, help="column blocks between two gates, in lockstep"
 )
-@click.option("--target", default=PLAIN, help=f"what the kernels are for: {', '.join(TARGETS)}")
-@click.option("--style", default="", help="of hopper: waits-first, persistent, or both")
+@click.option("--target", default=PLAIN, help=f"target: {', '.join(TARGETS)}")
+@click.option("--style", default="", help="style: of hopper, waits-first, persistent, or both")
 def emit(
-    algo: str,
+    schedule: str,
     sizes: opt.Sizes,
     model: str | None,
     M: str,
     tiles: str,
     mask: str | None,
-    programs: int | None,
+    resident: int | None,
     every: int,
     target: str,
     style: str,
@@ -65,7 +68,7 @@ def emit(
     from iosim.gpu.emitter.kernels import Lockstep
     from iosim.gpu.emitter.kernels import emit as source_of
 
-    entry = find(algo)
+    entry = find(schedule)
     kind = entry.problem.kind
     problem = (
         opt.problem_from(kind, sizes, model) if model else _build_problem(entry.problem, sizes)
@@ -76,8 +79,8 @@ def emit(
     else:
         chosen = parse_tiles(tiles, [p.name for p in program.params])
     lockstep = None
-    if programs is not None:
-        lockstep = Lockstep(programs, every)
+    if resident is not None:
+        lockstep = Lockstep(resident, every)
     instance = bind(program, problem.sizes, chosen, opt.masks(mask))
     click.echo(source_of(instance, lockstep, target=target, style=style).source, nl=False)
 
@@ -112,25 +115,32 @@ def _report_command(report: GpuReport) -> click.Command:
 
     command = click.command(report.name, help=REPORTS[report.name][1])(run)
     for o in report.options:
-        flag = f"--{o.name}/--no-{o.name}" if isinstance(o.default, bool) else f"--{o.name}"
-        click.option(flag, f"given_{o.name}", default=o.default, help=o.help)(command)
+        name = opt.spelt(o.name)[0]
+        flag = f"{name}/--no-{name[2:]}" if isinstance(o.default, bool) else name
+        says: dict[str, Any] = {"metavar": o.metavar, "help": o.help, "old": o.old}
+        option(flag, f"given_{o.name}", default=o.default, **says)(command)
     click.option("--dry-run", is_flag=True, help="print what would be run; needs no GPU")(command)
-    opt.path("--out", "where records and tables go", default="iosim-out/gpu")(command)
+    opt.out("records and tables", default="iosim-out/gpu")(command)
     return command
 
 
 @click.command()
 @directory
 @click.option("--check/--no-check", default=True, help="exit 1 if a bar is missed")
-@click.option("--write/--no-write", help="write each record's table.csv anew")
+@option(
+    "--rewrite",
+    old=("--write/--no-write",),
+    is_flag=True,
+    help="write each record's table.csv anew",
+)
 @opt.as_json
-def replay(folder: Path, check: bool, write: bool, as_json: bool) -> None:
+def replay(folder: Path, check: bool, rewrite: bool, as_json: bool) -> None:
     """Tables from saved reports, with today's model and no GPU."""
     saved = replay_all(folder)
     for one in saved:
         if not as_json:
             click.echo(f"{one.folder.name}: {one.table.summary}")
-        if write:
+        if rewrite:
             _write(one.folder, one.table)
     if as_json:
         opt.print_json(

@@ -20,7 +20,7 @@ def problem_kind(*kinds: str, default: str | None = None) -> Callable[[F], F]:
         default=default,
         metavar="KIND",
         show_default=bool(default),
-        help=f"{', '.join(kinds)}{said}",
+        help=f"kind of problem: {', '.join(kinds)}{said}",
     )
 
 

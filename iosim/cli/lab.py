@@ -15,39 +15,37 @@ _SUFFIXES = (".html", ".htm", ".json")
 
 
 @click.command()
-@click.option(
-    "-o",
-    "--out",
+@opt.save(
+    "the page, or its data alone as NAME.json; without it, a temporary page is opened",
+    old=("-o", "--out"),
     type=opt.FILE,
-    help="the page to write, or its data alone as NAME.json; without it, a temporary page is "
-    "opened",
 )
-@click.option("--exercises", type=opt.PATH, help="a lecturer's exercises: a TOML file")
+@opt.path("--exercises", "a lecturer's exercises: a TOML file")
 @click.option("--open/--no-open", "show", default=None, help="open the page")
-def lab(out: Path | None, exercises: Path | None, show: bool | None) -> None:
+def lab(save: Path | None, exercises: Path | None, show: bool | None) -> None:
     """Write the lab as one HTML page that needs no server and no network, and open it.
 
-    With -o it is opened where --open asks for that.
+    With --save it is opened where --open asks for that.
     """
     from iosim.base.memory import without_collection
     from iosim.base.writing import write_text
     from iosim.lab.exercises import exercises as read_exercises
     from iosim.lab.page import as_json, page, payload
 
-    suffix = out.suffix.lower() if out else ".html"
+    suffix = save.suffix.lower() if save else ".html"
     if suffix not in _SUFFIXES:
-        raise InputError(f"'{out}' is no page: name a file in {', '.join(_SUFFIXES)}")
+        raise InputError(f"'{save}' is no page: name a file in {', '.join(_SUFFIXES)}")
     with without_collection(), watching() as line:
         own = read_exercises(exercises)
         data = payload(
             exercises=own, tick=lambda done, of: line(part_done(done, of, "programs and views"))
         )
         text = as_json(data) if suffix == ".json" else page(data)
-    where = out or Path(tempfile.mkdtemp(prefix="iosim-lab-")) / "lab.html"
+    where = save or Path(tempfile.mkdtemp(prefix="iosim-lab-")) / "lab.html"
     write_text(where, text)
     click.echo(f"wrote {where}")
     if show is None:
-        show = out is None
+        show = save is None
     if show:
         import webbrowser
 

@@ -20,6 +20,7 @@ from iosim.base.cells import cell, printable
 from iosim.base.errors import InputError, closest
 from iosim.base.reading import read_mask
 from iosim.cli.layout import layout
+from iosim.cli.renames import option
 from iosim.cli.terminal import note
 from iosim.core.algorithms import ALGORITHMS
 from iosim.core.algorithms import named as algorithm_named
@@ -61,6 +62,8 @@ SIZES = {name: axis.says for name, axis in every_axis().items()}
 SIZES["batch"] += "; without pages, as many times the heads"
 # What may be varied and left out, by name; where a problem has an axis of that name, it is a size.
 OPTIONS = {name: one for name, one in every_option().items() if name not in SIZES}
+# Sizes whose own name is an option of another meaning.
+_SPELT = {"out": "--out-width"}
 
 
 def sizes(*names: str, metavar: str = "INT", **other: str) -> Callable[[F], F]:
@@ -73,8 +76,7 @@ def sizes(*names: str, metavar: str = "INT", **other: str) -> Callable[[F], F]:
         other: help that is not that of `SIZES`, by name.
     """
     chosen = {
-        name: click.option(*spelt(name), name, metavar=metavar, help=other.get(name) or SIZES[name])
-        for name in names or SIZES
+        name: _sized(name, metavar, other.get(name) or SIZES[name]) for name in names or SIZES
     }
     if not names:
         chosen |= {name: _option(one, metavar) for name, one in OPTIONS.items()}
@@ -87,25 +89,30 @@ def problem_options(kind: str) -> Callable[[F], F]:
 
 
 def spelt(name: str) -> tuple[str, ...]:
-    """How the option of a size is written: ``--N-k``, and also ``--N_k``."""
-    return tuple(dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}")))
+    """How the option of a size is written, ``--N-k``, and how it was written before."""
+    now = _SPELT.get(name, f"--{name.replace('_', '-')}")
+    return tuple(dict.fromkeys((now, f"--{name}")))
+
+
+def _sized(name: str, metavar: str, says: str) -> Callable[[F], F]:
+    now, *old = spelt(name)
+    return option(now, name, old=old, metavar=metavar, help=says)
 
 
 def _option(one: Option, metavar: str = "INT") -> Callable[[F], F]:
     """What is typed for an option of a problem."""
-    first, *rest = spelt(one.name)
+    first = spelt(one.name)[0]
     match one.kind:
         case "size" | "count":
-            return click.option(first, *rest, one.name, metavar=metavar, help=one.says)
+            return _sized(one.name, metavar, one.says)
         case "flag":
             both = f"{first}/{first.replace('--', '--no-', 1)}"
             return click.option(both, one.name, default=None, help=one.says)
         case "limits":
-            says = f"{one.says}; empty for no limit"
-            return click.option(first, *rest, one.name, metavar="LEFT,RIGHT", help=says)
+            return _sized(one.name, "LEFT,RIGHT", f"{one.says}; empty for no limit")
         case "choice":
             words = "|".join(word.replace(" ", "-") for word in one.choices)
-            return click.option(first, *rest, one.name, metavar=words, help=one.says)
+            return _sized(one.name, words, one.says)
         case _:
             assert_never(one.kind)
 
@@ -129,7 +136,12 @@ def _gathering(chosen: Mapping[str, Callable[[Any], Any]]) -> Callable[[F], F]:
     return decorate
 
 
-model = click.option("--model", help=f"sizes and options of {', '.join(MODELS)}, a .toml or .json")
+def model_option(help: str) -> Callable[[F], F]:
+    """``--model``."""
+    return click.option("--model", metavar="NAME|FILE", help=f"model: {help}")
+
+
+model = model_option(f"sizes and options of {', '.join(MODELS)}, a .toml or .json")
 
 mask = click.option(
     "--mask", help="a block mask as a file of NumPy: blocks=FILE.npy, a boolean for each tile"
@@ -175,16 +187,26 @@ def least_words(name: str, words: Mapping[str, int]) -> str:
     return f"{name}: a schedule that makes each score once moves at least {at}"
 
 
-mask_tiles = click.option("--tiles", metavar="B_r=INT,B_c=INT", help="rows and keys of its tiles")
-
-
 def memory(
-    help: str = "fast memory: words, 1Mi, or bytes like 96KiB with --dtype",
+    help: str = "words, 1Mi, or bytes like 96KiB with --dtype",
     metavar: str = "WORDS|SIZE",
     default: str | None = None,
 ) -> Callable[[F], F]:
     """``--M``."""
-    return click.option("--M", "M", metavar=metavar, help=help, default=default)
+    return click.option("--M", "M", metavar=metavar, help=f"fast memory: {help}", default=default)
+
+
+def tile_sizes(help: str, default: str | None = None) -> Callable[[F], F]:
+    """``--tiles``."""
+    return click.option("--tiles", help=f"tile sizes: {help}", default=default)
+
+
+mask_tiles = tile_sizes("of --mask, rows and keys, like B_r=64,B_c=64")
+
+
+def schedule(help: str, metavar: str = "SCHEDULE", old: Sequence[str] = ()) -> Callable[[F], F]:
+    """``--schedule``, one or several."""
+    return option("--schedule", old=old, metavar=metavar, type=SCHEDULE, help=f"schedule: {help}")
 
 
 class _AnyPath(click.ParamType[Path]):
@@ -229,7 +251,8 @@ class Integer(click.ParamType[int]):
         """The number of a text."""
         if not isinstance(value, str):
             return int(value)
-        return parse_int(param.name or "" if param else "", value, self.least, self.most)
+        name = param.opts[0].lstrip("-").replace("-", "_") if param else ""
+        return parse_int(name, value, self.least, self.most)
 
 
 class Real(click.ParamType[float]):
@@ -284,11 +307,12 @@ MACHINE = _Machine()
 
 
 def machine(
-    help: str = "a machine of `iosim machines`, or a TOML file that describes one",
-    **attributes: Any,
+    help: str = "a name of `iosim machines`, or a TOML file that describes one",
 ) -> Callable[[F], F]:
-    """``--gpu``; the command gets a `Hardware` as ``gpu``, or None where nothing is typed."""
-    return click.option("--gpu", type=MACHINE, metavar=MACHINE.name, help=help, **attributes)
+    """``--machine``; the command gets a `Hardware`, or None where nothing is typed."""
+    return option(
+        "--machine", old=("--gpu",), type=MACHINE, metavar=MACHINE.name, help=f"machine: {help}"
+    )
 
 
 def graph(
@@ -299,8 +323,19 @@ def graph(
 
 
 def path(name: str, help: str, **attributes: Any) -> Callable[[F], F]:
-    """An option that is a path."""
-    return click.option(name, **({"type": PATH} | attributes), help=help)
+    """An option that is the path of a file."""
+    chosen: dict[str, Any] = {"type": PATH, "metavar": "FILE", "help": help} | attributes
+    return option(name, **chosen)
+
+
+def out(help: str, **attributes: Any) -> Callable[[F], F]:
+    """``--out``, a folder."""
+    return path("--out", f"folder to write: {help}", metavar="DIR", **attributes)
+
+
+def save(help: str, **attributes: Any) -> Callable[[F], F]:
+    """``--save``, a file."""
+    return path("--save", f"file to write: {help}", **attributes)
 
 
 def workers(help: str) -> Callable[[F], F]:
@@ -333,11 +368,15 @@ def _backward_named(name: str) -> str:
 
 SCHEDULE, BACKWARD = Named(algorithm_named), Named(_backward_named)
 
-algo = click.argument("algo", type=SCHEDULE)
-dtype = click.option(
-    "--dtype",
-    help="fp16, bf16, fp32, …: what a word is, for M in bytes (96KiB); count prints bytes",
-)
+schedule_argument = click.argument("schedule", type=SCHEDULE)
+
+
+def dtype_option(help: str, default: str | None = None) -> Callable[[F], F]:
+    """``--dtype``."""
+    return click.option("--dtype", help=f"what a word is: {help}", default=default)
+
+
+dtype = dtype_option("fp16, bf16, fp32, …, for M in bytes (96KiB); count prints bytes")
 experts = click.option(
     "--experts",
     metavar="least|expected|INT",

@@ -24,10 +24,11 @@ SINKS = ("blue", "any")  # what outputs must end with: as a rule, and with --any
 @click.command()
 @click.argument(
     "what",
+    metavar="KIND|FILE",
     help="matmul, attention, attention-backward, or a file: .hdag, GraphML, node-link JSON, or an "
     "edge 'a b' per line",
 )
-@opt.memory("one, or 3,4,5, or 3:9:+1", metavar="LIST")
+@opt.memory("one, or 3,4,5, or 3:9:+1", metavar="WORDS,…")
 @opt.sizes("N", "d", "heads", "m", "n", "k")
 @opt.problem_options("attention")
 @click.option("--format", help="hdag, graphml, node-link or edges, where the file does not say it")
@@ -39,12 +40,12 @@ SINKS = ("blue", "any")  # what outputs must end with: as a rule, and with --any
 @click.option("--any-sinks", is_flag=True, help="outputs may end in fast memory")
 @click.option("--sums", help="chain or vertex (the default with --partial)")
 @click.option("--softmax", help="fused, exp (a vertex of its own) or free (as bounds count)")
-@click.option("--show", is_flag=True, help="print the schedule, move by move")
+@click.option("--show", is_flag=True, help="print the schedule: move by move")
 @click.option(
     "--seconds",
     type=opt.Real("a time above 0", lambda x: x > 0),
     default=60.0,
-    help="time for each M",
+    help="time limit: for each M",
 )
 @click.option(
     "--memory", metavar="SIZE", default="4GiB", help="bytes that the process may take: 4GiB, 500MB"

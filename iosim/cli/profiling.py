@@ -40,7 +40,7 @@ class _WithCommand(click.Command):
 
 @click.command(cls=_WithCommand)
 @click.argument("report", nargs=-1, type=opt.PATH, metavar="[REPORT]")
-@opt.machine(help="that it ran on; without it the one that the report names")
+@opt.machine("what it ran on; without it, what the report names")
 @click.option(
     "--top",
     type=opt.Integer(0),
@@ -56,46 +56,45 @@ class _WithCommand(click.Command):
     "--launches",
     type=opt.Integer(0),
     default=0,
-    help="of a COMMAND: profile so many launches; 0 for all",
+    help="launches to profile, of a COMMAND; 0 for all",
 )
 @click.option(
     "--skip",
     type=opt.Integer(0),
     default=0,
-    help="of a COMMAND: leave out so many launches at first",
+    help="launches to leave out at first, of a COMMAND",
 )
 @click.option(
-    "--marked", is_flag=True, help="of a COMMAND: only what is between cudaProfilerStart and Stop"
+    "--marked", is_flag=True, help="only what is between cudaProfilerStart and Stop, of a COMMAND"
 )
 @click.option(
     "--vector-flop/--no-vector-flop",
     default=True,
-    help="of a COMMAND: count FLOP outside of matrix units, by patching kernels",
+    help="count FLOP outside of matrix units, of a COMMAND, by patching kernels",
 )
 @click.option(
-    "--details/--no-details", "in_full", default=True, help="each quantity with its counter"
+    "--details/--no-details",
+    "in_full",
+    default=True,
+    help="print more: each quantity with its counter",
 )
-@click.option(
-    "--expect",
-    metavar="SCHEDULE",
-    type=opt.SCHEDULE,
-    help="set what its kernels should move beside what they moved; needs its sizes",
+@opt.schedule(
+    "set what its kernels should move beside what they moved; needs its sizes", old=("--expect",)
 )
 @opt.sizes()
-@click.option(
-    "--tiles",
+@opt.tile_sizes(
+    "of --schedule: infer (from a kernel's name or grid), search, or B_r=128,B_c=64",
     default="infer",
-    help="of --expect: infer (from a kernel's name or grid), search, or B_r=128,B_c=64",
 )
-@opt.memory("of --expect with --tiles search: fast memory of one program", default="64Ki")
-@click.option("--dtype", default="fp16", help="of --expect: fp16, bf16, fp32")
-@opt.path("--out", "folder for a record of what was read, which names no host and no user")
+@opt.memory("of one program, with --tiles search", default="64Ki")
+@opt.dtype_option("of --schedule: fp16, bf16, fp32", default="fp16")
+@opt.out("a record of what was read, which names no host and no user")
 @opt.as_json
 @click.pass_context
 def profile(
     ctx: click.Context,
     report: tuple[Path, ...],
-    gpu: Hardware | None,
+    machine: Hardware | None,
     top: int | None,
     kernel: str | None,
     launches: int,
@@ -103,7 +102,7 @@ def profile(
     marked: bool,
     vector_flop: bool,
     in_full: bool,
-    expect: str | None,
+    schedule: str | None,
     sizes: opt.Sizes,
     tiles: str,
     M: str,
@@ -118,13 +117,14 @@ def profile(
     """
     from iosim.cli import expecting
 
-    wanted = _pattern(kernel)
-    if expect is None and sizes:
-        raise InputError(f"--{next(iter(sizes))} is of --expect: name the schedule with it")
-    schedule = (
+    pattern = _pattern(kernel)
+    if schedule is None and sizes:
+        option = opt.spelt(next(iter(sizes)))[0]
+        raise InputError(f"{option} is of --schedule: name one")
+    wanted = (
         None
-        if expect is None
-        else expecting.parse_expectation(expect, sizes, tiles=tiles, M=M, dtype=dtype)
+        if schedule is None
+        else expecting.parse_expectation(schedule, sizes, tiles=tiles, M=M, dtype=dtype)
     )
     _check_out(out)
     command: tuple[str, ...] | None = ctx.meta.get(_COMMAND)
@@ -136,25 +136,25 @@ def profile(
     else:
         read, source = _read(report)
         made = functools.partial(versions_of, report[0])
-    chosen = [x for x in read if wanted.search(x.name)]
+    chosen = [x for x in read if pattern.search(x.name)]
     if not chosen:
         names = ", ".join(dict.fromkeys(x.short for x in read))
         raise InputError(f"no kernel of {source} has {kernel!r} in its name: there are {names}")
     if out is not None and command is not None:
         _save(chosen, out, made())  # at once: what was measured is kept, whatever follows
-    found = kernels(chosen, gpu) if expect is None else kernels(chosen, gpu, apart=1)
+    found = kernels(chosen, machine) if wanted is None else kernels(chosen, machine, apart=1)
     beside = (
         None
-        if schedule is None
-        else expecting.expected(found, schedule, machine=gpu, chosen=kernel is not None)
+        if wanted is None
+        else expecting.expected(found, wanted, machine=machine, chosen=kernel is not None)
     )
     if out is not None and command is None:
         _save(chosen, out, made())
-    if schedule is not None and beside is not None:
+    if wanted is not None and beside is not None:
         if as_json:
             opt.print_json(expecting.to_dicts(beside))
         else:
-            expecting.print_expected(schedule, beside, len(found) - len(beside))
+            expecting.print_expected(wanted, beside, len(found) - len(beside))
         return
     most = (0 if as_json else 3) if top is None else top
     shown = found[:most] if most else found
@@ -213,7 +213,7 @@ def _print(
         f"{f', {named}' if named else ''}"
     )
     if not named:
-        opt.remark("the report names no machine that is known: --gpu NAME adds peaks and roofs")
+        opt.remark("the report names no machine that is known: --machine NAME adds peaks and roofs")
     opt.print_rows(overview(found)[: len(shown)])
     if rest := found[len(shown) :]:
         time = sum(k.time_s or 0 for k in rest)

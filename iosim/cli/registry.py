@@ -8,6 +8,10 @@ from typing import Any
 
 import click
 
+from iosim.base.renamed import format_renaming
+from iosim.cli.commands import OLD
+from iosim.cli.terminal import note
+
 CODES = (
     "Exit codes: 0 done, 1 a check failed, 2 input that cannot be used, 70 a bug of iosim "
     "(IOSIM_DEBUG=1 shows where), 130 interrupted, 141 nobody reads the output."
@@ -39,6 +43,9 @@ class Lazy(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, imported."""
+        old, cmd_name = cmd_name, OLD.get(cmd_name, cmd_name)
+        if old != cmd_name:
+            note(format_renaming(f"{ctx.command_path} {old}", f"{ctx.command_path} {cmd_name}"))
         if cmd_name not in self.entries:
             return None
         first, second = self.entries[cmd_name]

@@ -12,6 +12,7 @@ import click
 
 from iosim.base.errors import InputError, closest
 from iosim.cli import options as opt
+from iosim.cli.renames import option
 from iosim.core.problem import MarkedTiles, word_bytes
 from iosim.core.units import parse_int
 from iosim.models.fusion.partitions import family
@@ -46,8 +47,8 @@ class _Answer:
 
 @click.command()
 @click.argument("operator", required=False)
-@click.option("--model", help="of a whole transformer, like llama3-8b, or a file (.toml, .json)")
-@click.option("--phase", help=f"of a model: {', '.join(PHASES)}")
+@opt.model_option("a whole transformer, like llama3-8b, or a file (.toml, .json)")
+@click.option("--phase", help=f"phase: {', '.join(PHASES)}")
 @opt.graph()
 @click.option("--batch", metavar="INT", help="sequences; of one operator, as many of it")
 @opt.sizes(
@@ -57,44 +58,42 @@ class _Answer:
     "k",
     "d",
     "heads",
-    m="rows",
-    n="columns: words of a row",
-    k="of a product, what is summed over; of embedding, the table's rows",
+    m="rows of C, or of what is read",
+    n="columns of C, or words of a row",
+    k="inner size of a matrix product; of embedding, the table's rows",
 )
 @opt.problem_options("attention")
 @opt.machine()
-@click.option("--tokens", metavar="INT", help="of decoding: new ones of each sequence in a step")
-@click.option("--attention", help="of a model: unfused, or fused as one operator")
+@click.option("--tokens", metavar="INT", help="new tokens of each sequence, in decoding")
+@click.option("--attention", help="attention: unfused, or fused as one operator")
 @click.option(
     "--fusion",
-    help="of a model or graph: none, paper, best, file (groups in the "
-    "graph's file), or a .json of groups",
+    metavar="NAME|FILE.json",
+    help="fusion: none, paper, best, file (groups in the graph's file), or a .json of groups",
 )
 @opt.online_softmax
 @opt.experts
 @opt.mask
 @opt.mask_tiles
-@click.option("--operators", is_flag=True, help="of a model: print a row for each operator, too")
-@click.option("--devices", metavar="INT", help="that train on data of their own")
-@click.option(
-    "--schedule",
-    type=opt.SCHEDULE,
-    help="of a product or an attention; by default, the fewest words",
+@click.option("--operators", is_flag=True, help="print a row for each operator, too; of a model")
+@option(
+    "--P", "P", old=("--devices",), metavar="INT", help="devices: each trains on data of its own"
 )
+@opt.schedule("of a product or an attention; by default, the fewest words")
 @click.option(
     "--launch-us",
     type=opt.MICROSECONDS,
     help="µs from one kernel to the next, instead of the machine's",
 )
-@click.option("--dtype", help="of a word: fp16 (if not given), bf16, fp32, …")
-@opt.path("--out", "write tables and a figure of both roofs here")
+@opt.dtype_option("fp16 (if not given), bf16, fp32, …")
+@opt.out("tables and a figure of both roofs")
 @opt.as_json
 def roofline(
     operator: str | None,
     model: str | None,
     graph: Any,
     sizes: opt.Sizes,
-    gpu: Hardware | None,
+    machine: Hardware | None,
     launch_us: float | None,
     dtype: str | None,
     out: Path | None,
@@ -115,14 +114,14 @@ def roofline(
     if sum(x is not None for x in (operator, model, graph)) != 1:
         known = ", ".join((*ATTENTIONS, *SINGLE))
         raise InputError(f"name an operator ({known}), or give --model or --graph: one of them")
-    if gpu is None:
-        raise InputError("roofline needs a machine: give --gpu, like --gpu h200")
+    if machine is None:
+        raise InputError("roofline needs a machine: give --machine, like --machine h200")
     if graph is not None and dtype is not None:
         raise InputError(f"--dtype is not of a graph, which says its own: {graph.graph.dtype}")
     dtype = dtype or (graph.graph.dtype if graph is not None else "fp16")
     word_bytes(dtype)
-    gpu.peak(dtype)
-    roof = Roof.of(gpu, None if launch_us is None else launch_us * 1e-6)
+    machine.peak(dtype)
+    roof = Roof.of(machine, None if launch_us is None else launch_us * 1e-6)
     if out is not None:
         writing.out_dir(out, keep=False, files=figure.FILES)
     typed = {name: value for name, value in asked.items() if value}
@@ -139,8 +138,8 @@ def roofline(
     made: list[Path] = []
     if out is not None:
         rows = answer.found.rows()
-        machine = [{"of": answer.title} | row for row in answer.found.machine_rows()]
-        made = writing.publish(out, lambda part: figure.write_figure(part, rows, machine))
+        roofs = [{"of": answer.title} | row for row in answer.found.machine_rows()]
+        made = writing.publish(out, lambda part: figure.write_figure(part, rows, roofs))
     if as_json:
         opt.print_json(_to_dict(answer))
     else:
@@ -196,11 +195,11 @@ def _of_operator(
 def _settings(name: str, told: dict[str, str]) -> dict[str, int]:
     """What is typed and is no size, taken out."""
     has = "devices" in OPERATORS[SINGLE[name][0]].settings
-    if has and "devices" not in told:
-        raise InputError(f"{name} needs --devices: give it")
-    if not has and "devices" in told:
-        raise InputError(f"--devices is not of {name}: leave it out")
-    return {"devices": parse_int("devices", told.pop("devices"))} if has else {}
+    if has and "P" not in told:
+        raise InputError(f"{name} needs --P: give it")
+    if not has and "P" in told:
+        raise InputError(f"--P is not of {name}: leave it out")
+    return {"devices": parse_int("P", told.pop("P"))} if has else {}
 
 
 def _fused(how: str) -> str:
@@ -249,7 +248,7 @@ _OF_MODEL = (
     "N",
     "tokens",
     "attention",
-    "devices",
+    "P",
     "fusion",
     "no_online_softmax",
     "experts",
@@ -273,7 +272,8 @@ def _of_model(
         raise InputError(
             f"{name} needs {', '.join(f'--{x}' for x in missing)}: give {them}{choices}"
         )
-    numbers = {x: parse_int(x, given.get(x, "1")) for x in ("batch", "N", "tokens", "devices")}
+    numbers = {x: parse_int(x, given.get(x, "1")) for x in ("batch", "N", "tokens", "P")}
+    numbers["devices"] = numbers.pop("P")
     phase, batch = given["phase"], numbers.pop("batch")
     options: dict[str, Any] = {**numbers, "dtype": dtype}
     if "attention" in given:

@@ -20,36 +20,37 @@ M_WORDS = 2**16
 
 
 @click.command()
-@opt.algo
+@opt.schedule_argument
 @opt.sizes()
 @opt.model
 @opt.mask
 @opt.machine()
 @opt.memory(
-    "of one program, that tiles are chosen for: words, or bytes like 96KiB; by default "
+    "of one program, what tiles are chosen for: words, or bytes like 96KiB; by default "
     "64Ki words, or an SM's memory where that is less"
 )
-@click.option("--tiles", default="gpu", help="gpu (powers of two), auto, or B_r=64,B_c=64")
-@click.option("--dtype", default="fp16", help="of a word: fp16 (if not given), bf16, fp32, …")
+@opt.tile_sizes("gpu (powers of two), auto, or B_r=64,B_c=64", default="gpu")
+@opt.dtype_option("fp16 (if not given), bf16, fp32, …", default="fp16")
 @click.option(
     "--programs",
     type=opt.Integer(),
-    help="resident at once on the whole chip; by default what fits in the SMs, an estimate",
+    help="programs that are resident at once on the whole chip; by default what fits in the "
+    "SMs, an estimate",
 )
 @click.option(
     "--drift",
     type=opt.Integer(0),
     metavar="PER_MILLE",
-    help="by which programs differ in speed, 0 to 1000; by default by anything",
+    help="by which programs differ in speed: 0 to 1000; by default by anything",
 )
-@click.option("--seed", type=opt.Integer(0, 2**32 - 1), default=0, help="of the drift")
+@click.option("--seed", type=opt.Integer(0, 2**32 - 1), default=0, help="seed: of the drift")
 @opt.as_json
 def l2(
-    algo: str,
+    schedule: str,
     sizes: opt.Sizes,
     model: str | None,
     mask: str | None,
-    gpu: Hardware | None,
+    machine: Hardware | None,
     M: str | None,
     tiles: str,
     dtype: str,
@@ -64,31 +65,31 @@ def l2(
     does no harm.  Bytes at L2↔DRAM, and beside them at SM↔L2.  For all schedules but those that
     read where to read.  What a kernel reads of a block mask itself is not counted.
     """
-    if gpu is None:
-        raise InputError("l2 needs a machine: give --gpu, like --gpu h200")
-    found = algorithm(algo)
+    if machine is None:
+        raise InputError("l2 needs a machine: give --machine, like --machine h200")
+    found = algorithm(schedule)
     problem = opt.problem_from(found.problem.kind, sizes, model)
     marked = opt.masks(mask)
-    most = gpu.sm_words(dtype)
+    most = machine.sm_words(dtype)
     if M is not None:
         words = parse_words("M", M, dtype)
     else:
         words = most if "=" in tiles else min(M_WORDS, most)
     choice = choose_tiles(found, problem, words, tiles, marked)
     opt.remark(choice.remark)
-    job = Job.of(algo, problem, choice.tiles, dtype=dtype, blocks=marked)
-    answer = reads(job, gpu, programs=programs, drift=drift, seed=seed)
+    job = Job.of(schedule, problem, choice.tiles, dtype=dtype, blocks=marked)
+    answer = reads(job, machine, programs=programs, drift=drift, seed=seed)
     if as_json:
         opt.print_json(
             {
-                "algorithm": algo,
+                "algorithm": schedule,
                 "problem": problem.as_dict,
                 "tiles": choice.tiles,
-                "gpu": gpu.name,
+                "gpu": machine.name,
                 "dtype": dtype,
                 "seed": None if drift is None else seed,
                 **_to_dict(answer),
-                "sentence": sentence(answer, gpu.cache),
+                "sentence": sentence(answer, machine.cache),
             }
         )
         return
@@ -97,7 +98,7 @@ def l2(
     click.echo(f"tiles  {held}, {dtype}")
     about = "" if programs else ", an estimate: --programs says it otherwise"
     click.echo(
-        f"{gpu.title}: {gpu.cache} of {answer.l2:,} bytes; {_programs(answer.items)}, "
+        f"{machine.title}: {machine.cache} of {answer.l2:,} bytes; {_programs(answer.items)}, "
         f"{answer.programs:,} resident at once"
         f"{_rows(answer, answer.programs, ' ({} rows)')}{about}; "
         f"{answer.waves:,} wave{'s' * (answer.waves > 1)}"
@@ -112,10 +113,12 @@ def l2(
         ("L2↔DRAM", f"reads {told}, at most", answer.most),
     ]
     if answer.halves is not None:
-        rows.insert(3, ("L2↔DRAM", f"reads {told}, with two halves of {gpu.cache}", answer.halves))
+        rows.insert(
+            3, ("L2↔DRAM", f"reads {told}, with two halves of {machine.cache}", answer.halves)
+        )
     rows.append(("L2↔DRAM", "writes", answer.stores))
     opt.print_table(["boundary", "what", "bytes"], rows)
-    click.echo(sentence(answer, gpu.cache))
+    click.echo(sentence(answer, machine.cache))
 
 
 def _to_dict(answer: Reads) -> dict[str, Any]:

@@ -30,15 +30,15 @@ directories = click.argument("paths", metavar="DIR...", type=opt.PATH, nargs=-1,
 
 
 @click.command()
-@opt.path("--out", "the directory to fill; run again to carry on", required=True)
-@click.option("--algo", metavar="LIST", type=opt.SCHEDULE, help="flash2,small_cache")
-@opt.sizes(metavar="RANGE", N="1024:65536:x2", d="64,128", n="columns of C", k="inner size")
+@opt.out("shards; run again to carry on", required=True)
+@opt.schedule("flash2,small_cache", metavar="SCHEDULE,…", old=("--algo",))
+@opt.sizes(metavar="INT,…", N="sequence length: 1024:65536:x2", d="head dimension: 64,128")
 @opt.model
-@opt.memory("256:1Mi:x1.2", metavar="RANGE")
+@opt.memory("256:1Mi:x1.2", metavar="WORDS,…")
 @opt.dtype
-@click.option("--tiles", help="auto, gpu, paper, or like B_r=16:256:x2,B_c=64")
-@click.option("--engine", help="formula, simulate, …")
-@click.option("--policy", metavar="LIST", help="explicit,lru,opt: who decides what stays in M")
+@opt.tile_sizes("auto, gpu, paper, or like B_r=16:256:x2,B_c=64")
+@click.option("--engine", help="engine: formula, simulate, …")
+@click.option("--policy", metavar="NAME,…", help="who decides what stays: explicit,lru,opt")
 @click.option("--feasible", is_flag=True, help="only points that fit M")
 @opt.path("--config", "a TOML file of these options")
 @click.option("--shard-rows", type=opt.Integer(1, LONGEST_AXIS), help="points in a shard")
@@ -48,7 +48,7 @@ directories = click.argument("paths", metavar="DIR...", type=opt.PATH, nargs=-1,
 @opt.as_json
 def sweep(
     out: Path,
-    algo: str | None,
+    schedule: str | None,
     sizes: opt.Sizes,
     model: str | None,
     M: str | None,
@@ -71,11 +71,11 @@ def sweep(
     from iosim.sweep import Folder, Sweep
 
     sizes = opt.of_model(model, "attention", sizes)
-    kinds = {algorithm(name).problem.kind for name in algo.split(",")} if algo else set()
+    kinds = {algorithm(name).problem.kind for name in schedule.split(",")} if schedule else set()
     if kinds <= set(opt.ATTENTIONS):
         sizes = opt.batched("attention", sizes)
     given: dict[str, Any] = {
-        "algo": algo,
+        "schedule": schedule,
         **sizes,
         "M": M,
         "dtype": dtype,
@@ -113,7 +113,7 @@ def collect(path: Path, workers: int, dask: str | None, csv: Path | None, as_jso
 
 @click.command()
 @directories
-@opt.path("--out", "the directory to add to", required=True)
+@opt.out("rows that are there stay", required=True)
 @csv
 @opt.as_json
 def combine(paths: Sequence[Path], out: Path, csv: Path | None, as_json: bool) -> None:

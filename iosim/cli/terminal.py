@@ -12,6 +12,9 @@ from typing import Any, TextIO
 import iosim
 from iosim.base.cells import printable
 
+# Warnings that are printed.
+SHOWN = (UserWarning, FutureWarning, DeprecationWarning)
+
 
 class Printable:
     """A stream that escapes control characters and marks of direction in what is written.
@@ -41,13 +44,14 @@ def note(text: str) -> None:
 
 @contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Warnings of iosim's own code are notes; libraries' are dropped."""
+    """Warnings of iosim's own code are notes, of old names, too; libraries' are dropped."""
     package = os.path.dirname(iosim.__file__) + os.sep
 
     def show(message: Warning | str, category: type[Warning], filename: str, *_: Any) -> None:
-        if filename.startswith(package) and issubclass(category, (UserWarning, FutureWarning)):
+        if filename.startswith(package) and issubclass(category, SHOWN):
             note(" ".join(str(message).split()))
 
     with warnings.catch_warnings():
+        warnings.simplefilter("default", DeprecationWarning)
         warnings.showwarning = show  # type: ignore[assignment]
         yield

@@ -12,6 +12,7 @@ import click
 from iosim.base.errors import InputError
 from iosim.cli import options as opt
 from iosim.cli.kinds import known_kind, problem_kind
+from iosim.cli.renames import option
 from iosim.cli.watching import part_done, watching
 from iosim.core.problem import PROBLEMS, Attentions
 from iosim.core.units import parse_range
@@ -26,14 +27,16 @@ LONG = 10**8
 @click.command()
 @problem_kind(*opt.ATTENTIONS, default="attention")
 @opt.sizes("N", "d", "heads", "batch")
-@opt.memory("values of M, like 1024,4096,96KiB; by default a sweep", metavar="LIST")
+@opt.memory("like 1024,4096,96KiB; by default a sweep", metavar="WORDS,…")
 @opt.problem_options("attention")
 @opt.model
 @opt.path("--input", ".npz with Q, K, V; of the backward pass also O, dO, L")
-@opt.path("--out", "where the CSV and the figure go", default="iosim-out")
+@opt.out("the CSV and the figure", default="iosim-out")
 @opt.dtype
 @opt.workers("processes, 0 for all cores")
-@click.option("--rows", is_flag=True, help="print every run, too; the CSV always has them")
+@option(
+    "--runs", old=("--rows",), is_flag=True, help="print every run, too; the CSV always has them"
+)
 @opt.as_json
 def verify(
     kind: str,
@@ -44,7 +47,7 @@ def verify(
     out: Path,
     dtype: str | None,
     workers: int,
-    rows: bool,
+    runs: bool,
     as_json: bool,
 ) -> None:
     """Run every attention schedule over a sweep of M, and check every number against every other.
@@ -93,7 +96,7 @@ def verify(
     if as_json:
         opt.print_json(main_job.as_dict(report) | {"wrote": [str(x) for x in made]})
         raise click.exceptions.Exit(not report.ok)
-    if rows:
+    if runs:
         _print_runs(report)
     _print_schedules(report)
     click.echo(f"wrote {', '.join(map(str, made))}")
@@ -211,8 +214,8 @@ def _telling(
 
 @click.command()
 @click.argument("table", type=opt.PATH, help="a CSV that iosim wrote, or the directory of a sweep")
-@opt.path("--out", "stem of the figure")
-def plot(table: Path, out: Path | None) -> None:
+@opt.save("the figure, a name without a suffix", old=("--out",))
+def plot(table: Path, save: Path | None) -> None:
     """Draw the figure of a table, or of a sweep."""
     from iosim.report.plot import figure_name, plot_table, save_styled
 
@@ -223,11 +226,11 @@ def plot(table: Path, out: Path | None) -> None:
         stem = Path(os.path.abspath(table)) if table.name in ("", "..") else table
         folder = Folder.open(table)
         opt.remark(folder.missing)
-        made = save_styled(folder.plot(), stem if out is None else figure_name(out))
+        made = save_styled(folder.plot(), stem if save is None else figure_name(save))
     else:
         if table.suffix == ".parquet":
             opt.remark(_describe_missing_shards(table))
-        made = plot_table(table, os.path.splitext(table)[0] if out is None else figure_name(out))
+        made = plot_table(table, os.path.splitext(table)[0] if save is None else figure_name(save))
     for path in made:
         click.echo(f"wrote {path}")
 

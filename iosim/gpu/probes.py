@@ -1,6 +1,6 @@
 """Schedules that nobody would run: each shows one thing that the model and hardware tell apart.
 
-`iosim gpu validate --algorithms keys_twice` runs them by name; ``all`` leaves them out.
+`iosim gpu validate --schedule keys_twice` runs them by name; ``all`` leaves them out.
 
 >>> probe("keys_twice").title
 'FlashAttention-2 that loads each tile of K twice and uses the second copy only'

@@ -4,7 +4,7 @@
 with any executor; `combine`, `export_csv` and `query` read it.  Parquet, DuckDB and Dask come with
 the extra: ``pip install 'iosim[sweep]'``.
 
->>> sweep = Sweep.of(algo="flash2", N="1024", d="64,128", M="4Ki:64Ki:x2")
+>>> sweep = Sweep.of(schedule="flash2", N="1024", d="64,128", M="4Ki:64Ki:x2")
 >>> sweep.points
 10
 >>> sweep.task(0).hash[:8] == sweep.task(0).hash[:8] != sweep.task(1).hash[:8]

@@ -46,7 +46,7 @@ class Collected:
     >>> import tempfile
     >>> from iosim.sweep import Folder, Sweep
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     made = Folder.declare(folder, Sweep.of(algo="flash2", N=1024, d=64, M="4Ki:16Ki:x2"))
+    ...     made = Folder.declare(folder, Sweep.of(schedule="flash2", N=512, d=64, M="4Ki:16Ki:x2"))
     ...     report = collect(made)
     >>> report.points, report.done, report.broken
     (3, 3, [])
@@ -95,7 +95,7 @@ def collect(
     >>> import tempfile
     >>> from iosim.sweep import Folder, Sweep
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     made = Folder.declare(folder, Sweep.of(algo="flash2", N=1024, d=64, M="4Ki:16Ki:x2"))
+    ...     made = Folder.declare(folder, Sweep.of(schedule="flash2", N=512, d=64, M="4Ki:16Ki:x2"))
     ...     collect(made).done, collect(made).done, made.count_rows()
     (3, 0, 3)
     """

@@ -61,7 +61,7 @@ def query(
     >>> import tempfile
     >>> from iosim.sweep import Folder, Sweep, collect
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     made = Folder.declare(folder, Sweep.of(algo="flash2", N=1024, d=64, M=4096))
+    ...     made = Folder.declare(folder, Sweep.of(schedule="flash2", N=1024, d=64, M=4096))
     ...     _ = collect(made)
     ...     query("SELECT algorithm, N FROM rows", [folder]).to_pylist()
     [{'algorithm': 'flash2', 'N': 1024}]
@@ -88,7 +88,7 @@ def answered(
     >>> import tempfile
     >>> from iosim.sweep import Folder, Sweep, collect
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     made = Folder.declare(folder, Sweep.of(algo="flash2", N=1024, d=64, M=4096))
+    ...     made = Folder.declare(folder, Sweep.of(schedule="flash2", N=1024, d=64, M=4096))
     ...     _ = collect(made)
     ...     with answered("SELECT algorithm, N FROM rows", [folder]) as answer:
     ...         sum(batch.num_rows for batch in answer.batches)

@@ -84,7 +84,7 @@ class Folder(Displayed):
     >>> import tempfile
     >>> from iosim.sweep import Sweep
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     made = Folder.declare(folder, Sweep.of(algo="flash2", N=1024, d=64, M="4Ki:16Ki:x2"))
+    ...     made = Folder.declare(folder, Sweep.of(schedule="flash2", N=512, d=64, M="4Ki:16Ki:x2"))
     ...     made.sweep.points, made.shards()
     (3, [])
     """
@@ -145,8 +145,8 @@ class Folder(Displayed):
         told = self.sweep
         cached = f" --policy {told.policy}" if told.policy != EXPLICIT else ""
         return (
-            f"another sweep (--algo {','.join(told.algorithms)} {told.typed} --M {told.M} --tiles "
-            f"{told.tiles} --engine {told.engine}{cached}, iosim {told.version}, "
+            f"another sweep (--schedule {','.join(told.algorithms)} {told.typed} --M {told.M} "
+            f"--tiles {told.tiles} --engine {told.engine}{cached}, iosim {told.version}, "
             f"revision {told.revision})"
         )
 

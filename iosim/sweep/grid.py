@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from iosim.base.errors import InputError, closest
 from iosim.base.reading import read_toml
+from iosim.base.renamed import renamed
 from iosim.base.revision import REVISION, __version__
 from iosim.core.algorithms import algorithm, named
 from iosim.core.engines import engine as find_engine
@@ -43,7 +44,7 @@ from iosim.sweep.typed import (
 
 Ints = NDArray[np.int64]
 
-OPTIONS = ("algo", "M", "dtype", "tiles", "engine", "policy", "feasible", "shard_rows")
+OPTIONS = ("schedule", "M", "dtype", "tiles", "engine", "policy", "feasible", "shard_rows")
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class Sweep:
             schedule itself; the keys of `iosim.cache.POLICIES` are fully associative caches of M
             words, through which its references go.
 
-    >>> sweep = Sweep.of(algo="flash2,naive", N="1Ki:4Ki:x2", d=64, M="4Ki:16Ki:x2")
+    >>> sweep = Sweep.of(schedule="flash2,naive", N="1Ki:4Ki:x2", d=64, M="4Ki:16Ki:x2")
     >>> sweep.points, sweep.task(0).algorithm
     (18, 'flash2')
     """
@@ -158,12 +159,11 @@ class Sweep:
         Raises InputError for anything that cannot be swept: unknown names, malformed or empty
         ranges, sizes that are missing or that no algorithm has.
         """
-
-        names = tuple(
-            dict.fromkeys(
-                named(x.strip()) for x in as_text("algo", options.get("algo") or "").split(",")
-            )
-        )
+        if "algo" in options:
+            renamed("algo of a sweep", "schedule")
+            options.setdefault("schedule", options.pop("algo"))
+        typed = as_text("schedule", options.get("schedule") or "")
+        names = tuple(dict.fromkeys(named(x.strip()) for x in typed.split(",")))
         # Those of registered problems, and of those that these algorithms bring.
         own = [algorithm(name).problem for name in names if name]
         axes = {x: None for p in (*PROBLEMS.values(), *own) for x in size_names(p)}
@@ -173,7 +173,7 @@ class Sweep:
             if name not in known:
                 raise InputError(f"a sweep has no option {name!r}: {closest(name, known)}")
         if not any(names):
-            raise InputError("the grid is empty: name an algorithm, like --algo flash2")
+            raise InputError("the grid is empty: name a schedule, like --schedule flash2")
         text: dict[str, str] = {}
         shared: dict[str, str] = {}
         for name, value in options.items():
@@ -243,12 +243,12 @@ class Sweep:
     def typed(self) -> str:
         """Sizes and options as the command line takes them."""
         told = dict(self.sizes)
-        words = [f"--{k} {v}" for k, v in told.items() if k not in LIMITS]
+        words = [f"--{k.replace('_', '-')} {v}" for k, v in told.items() if k not in LIMITS]
         limits = {x for x in LIMITS if x in told}
         for one in _options(self):
             if one.kind == "limits" and limits:
                 words.append(f"--{one.name} {','.join(told.get(x, '') for x in LIMITS)}")
-        words += [f"--{k}" + f" {v}" * (v != "true") for k, v in self.options]
+        words += [f"--{k.replace('_', '-')}" + f" {v}" * (v != "true") for k, v in self.options]
         return " ".join(words)
 
     def blocks(self) -> tuple[Block, ...]:

@@ -60,7 +60,7 @@ def combine(
     >>> from iosim.sweep import Folder, Sweep, collect
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for M in (4096, 8192):
-    ...         sweep = Sweep.of(algo="flash2", N=1024, d=64, M=M)
+    ...         sweep = Sweep.of(schedule="flash2", N=1024, d=64, M=M)
     ...         _ = collect(Folder.declare(f"{folder}/{M}", sweep))
     ...     combine([f"{folder}/4096", f"{folder}/8192"], f"{folder}/both")
     Combined(new=2, known=0, shards=1)
@@ -191,7 +191,8 @@ def export_csv(
     >>> import tempfile
     >>> from iosim.sweep import Folder, Sweep, collect
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     made = Folder.declare(f"{folder}/rows", Sweep.of(algo="flash2", N=1024, d=64, M=4096))
+    ...     grid = Sweep.of(schedule="flash2", N=1024, d=64, M=4096)
+    ...     made = Folder.declare(f"{folder}/rows", grid)
     ...     _ = collect(made)
     ...     export_csv([made.path], f"{folder}/rows.csv")
     1

@@ -38,7 +38,7 @@ class Task:
         revision: of what counts, searches and bounds (`iosim.base.revision`).
 
     >>> from iosim.sweep import Sweep
-    >>> task = Sweep.of(algo="flash2", N=1024, d=64, M=4096).task(0)
+    >>> task = Sweep.of(schedule="flash2", N=1024, d=64, M=4096).task(0)
     >>> task.algorithm, task.M, len(task.hash)
     ('flash2', 4096, 32)
     """

@@ -246,7 +246,7 @@ SHORT = "record=h200/layers-training"
 
 
 def rows(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """A record's table as `iosim gpu replay --write` writes it."""
+    """A record's table as `iosim gpu replay --rewrite` writes it."""
     return read_csv(GPUS / record["machine"] / record["name"] / "table.csv")
 
 

@@ -368,7 +368,7 @@ def _forecast(
     What a kernel adds to is read and written once: L2 adds.
     """
     if machine is None:
-        raise InputError("the report names no machine that is known: give --gpu")
+        raise InputError("the report names no machine that is known: give --machine")
     added = 0
     moved = {n.tensor for n in nodes(one.program.body) if isinstance(n, (Load, Store))}
     if family.adds & moved and any(

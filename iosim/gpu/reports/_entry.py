@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from iosim.core.units import parse_int, split_list
+from iosim.core.problem import every_axis
+from iosim.core.units import parse_int, parse_words, split_list
 from iosim.gpu.records import record
 from iosim.gpu.records.counters import BOUNDARIES
 from iosim.gpu.run import tasks
@@ -27,16 +28,20 @@ class ReportOption:
     """An option of a report's command.
 
     Attributes:
-        name: as it is typed after ``--``, and the key of its value.
+        name: as it is typed after ``--``, with - for _, and the key of its value.
         default: as it is typed; True or False for a switch.
         help: one line.
         parse: what is typed → the value; raises InputError.
+        metavar: what the help calls a value.
+        old: spellings that were renamed, each as ``--x``.
     """
 
     name: str
     default: str | bool
     help: str
     parse: Callable[[Any], Any]
+    metavar: str | None = None
+    old: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -168,6 +173,30 @@ def job_sizes(job: Mapping[str, Any]) -> dict[str, Any]:
     """Sizes and options of a job, with the pattern of its block mask where it has one."""
     blocks = {"blocks": job["pattern"]} if job["pattern"] else {}
     return {**job["sizes"], **job["variant"], **blocks}
+
+
+MEMORY_OPTION = ReportOption(
+    "M", "64Ki", "fast memory", lambda text: parse_words("M", text, "fp16"), "WORDS|SIZE"
+)
+COUNTERS_OPTION = ReportOption("counters", True, "read hardware counters with ncu", bool)
+
+
+def sizes_option(name: str, default: str) -> ReportOption:
+    """One or more sizes of problems.
+
+    >>> sizes_option("d", "64,128").help
+    'head dimension'
+    """
+    return ReportOption(name, default, every_axis()[name].says, integers(name), "INT,…")
+
+
+def schedule_option(default: str, says: str, parse: Callable[[Any], Any], old: str) -> ReportOption:
+    """One or more schedules; `old` is how the option was spelled.
+
+    >>> schedule_option("all", "names", str, "--names").old
+    ('--names',)
+    """
+    return ReportOption("schedule", default, f"schedule: {says}", parse, "SCHEDULE,…", (old,))
 
 
 def listed(values: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ INSTEAD = "instead"  # in a record's provenance: why another target ran than was
 def target_option() -> ReportOption:
     """What kernels are emitted for."""
     return ReportOption(
-        "target", PLAIN, f"{', '.join(TARGETS)}, or {AUTO} by the device", check_target
+        "target", PLAIN, f"target: {', '.join(TARGETS)}, or {AUTO} by the device", check_target
     )
 
 
@@ -30,7 +30,7 @@ def style_option() -> ReportOption:
     """How kernels are written, where the target has several ways."""
     names = dict.fromkeys(style for name in TARGETS for style in target(name).styles)
     return ReportOption(
-        "style", "", f"of the target: {', '.join(names)}, or both with a comma", str
+        "style", "", f"style: of the target, {', '.join(names)}, or both with a comma", str
     )
 
 

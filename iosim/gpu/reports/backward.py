@@ -18,22 +18,22 @@ from iosim.base.errors import InputError
 from iosim.core.algorithms import ALGORITHMS, algorithm
 from iosim.core.counting.numbers import peak
 from iosim.core.problem import AttentionBackward
-from iosim.core.units import parse_words
 from iosim.gpu.layers.launch_counters import BYTES
 from iosim.gpu.layers.launch_counters import COUNTERS as KINDS
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import COUNTERS, MEASURED, PROFILED, SPEC
 from iosim.gpu.reports._cases import CASES
 from iosim.gpu.reports._entry import (
+    MEMORY_OPTION,
     GpuReport,
-    ReportOption,
     ReportTable,
     WorkerRun,
-    integers,
+    schedule_option,
+    sizes_option,
 )
 from iosim.gpu.reports._moved import BACKENDS, WATCHED, fused_pass, moved_rows, watch_passes
 from iosim.gpu.reports._timing import at_least, fitting, interleaved, timed
-from iosim.gpu.reports.bench import MASKS, heads_of, mask_named
+from iosim.gpu.reports.bench import CASE_OPTION, heads_of
 from iosim.gpu.run.job import Job
 
 BAR = 0.5  # of the faster fused pass, at d = 64
@@ -171,14 +171,14 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
 
 
 def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
-    for name, d in itertools.product(given["schedules"], given["d"]):
+    for name, d in itertools.product(given["schedule"], given["d"]):
         candidates(name, given["case"], min(given["N"]), d, given["M"])  # raises
     asked = {
         "M": given["M"],
         "lengths": given["N"],
         "head_sizes": given["d"],
         "case": given["case"],
-        "schedules": given["schedules"],
+        "schedules": given["schedule"],
         "watched": WATCHED,
     }
     compare = WorkerRun("compare", asked, SPEC, MEASURED)
@@ -238,11 +238,11 @@ def _schedules(text: str) -> tuple[str, ...]:
 REPORT = GpuReport(
     name="backward",
     options=(
-        ReportOption("schedules", ",".join(SCHEDULES), "names", _schedules),
-        ReportOption("M", "64Ki", "fast memory", lambda text: parse_words("M", text, "fp16")),
-        ReportOption("N", ",".join(map(str, LENGTHS)), "sequence lengths", integers("N")),
-        ReportOption("d", ",".join(map(str, HEAD_SIZES)), "head dimensions", integers("d")),
-        ReportOption("case", "dense", " or ".join(MASKS), mask_named),
+        schedule_option(",".join(SCHEDULES), "names", _schedules, old="--schedules"),
+        MEMORY_OPTION,
+        sizes_option("N", ",".join(map(str, LENGTHS))),
+        sizes_option("d", ",".join(map(str, HEAD_SIZES))),
+        CASE_OPTION,
     ),
     plan=_plan,
     counters=lambda given: "wanted" if given["case"] == "dense" else "",

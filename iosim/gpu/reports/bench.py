@@ -16,16 +16,16 @@ from typing import Any
 from iosim.base.errors import InputError
 from iosim.core.counting.numbers import peak
 from iosim.core.problem import Attention
-from iosim.core.units import parse_words
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import MEASURED, SPEC
 from iosim.gpu.reports._cases import CASES
 from iosim.gpu.reports._entry import (
+    MEMORY_OPTION,
     GpuReport,
     ReportOption,
     ReportTable,
     WorkerRun,
-    integers,
+    sizes_option,
 )
 from iosim.gpu.reports._targets import ran_instead, style_option, target_option
 from iosim.gpu.reports._timing import at_least, fitting, interleaved, timed
@@ -241,11 +241,14 @@ def _kind(row: BenchRow) -> tuple[str, str, int]:
     return row.target, row.case, row.d
 
 
-def mask_named(text: str) -> str:
+def _mask_named(text: str) -> str:
     """Reads the name of a case that is timed; raises InputError for another."""
     if text not in MASKS:
         raise InputError(f"case {text!r} is not timed: give {' or '.join(MASKS)}")
     return text
+
+
+CASE_OPTION = ReportOption("case", "dense", f"case: {' or '.join(MASKS)}", _mask_named)
 
 
 def _joined(numbers: tuple[int, ...]) -> str:
@@ -255,10 +258,10 @@ def _joined(numbers: tuple[int, ...]) -> str:
 REPORT = GpuReport(
     name="bench",
     options=(
-        ReportOption("M", "64Ki", "fast memory", lambda text: parse_words("M", text, "fp16")),
-        ReportOption("N", _joined(LENGTHS), "sequence lengths", integers("N")),
-        ReportOption("d", _joined(HEAD_SIZES), "head dimensions", integers("d")),
-        ReportOption("case", "dense", " or ".join(MASKS), mask_named),
+        MEMORY_OPTION,
+        sizes_option("N", _joined(LENGTHS)),
+        sizes_option("d", _joined(HEAD_SIZES)),
+        CASE_OPTION,
         target_option(),
         style_option(),
     ),

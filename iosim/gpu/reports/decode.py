@@ -18,12 +18,19 @@ from typing import Any
 from iosim.bounds import bound
 from iosim.core.algorithms import algorithm
 from iosim.core.counting.numbers import peak
-from iosim.core.problem import Attention
-from iosim.core.units import parse_int, parse_words
+from iosim.core.problem import Attention, every_axis
+from iosim.core.units import parse_int
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import MEASURED, SPEC
-from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun
+from iosim.gpu.reports._entry import (
+    MEMORY_OPTION,
+    GpuReport,
+    ReportOption,
+    ReportTable,
+    WorkerRun,
+    schedule_option,
+)
 from iosim.gpu.reports._timing import at_least, fitting, interleaved, timed
 from iosim.gpu.run.job import Job
 from iosim.models.hardware import of_driver
@@ -158,7 +165,7 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
 
 def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     problem = _problem(given)
-    for name in given["schedules"]:
+    for name in given["schedule"]:
         candidates(name, problem, given["M"])  # raises for an M that holds no tile
     return (WorkerRun("compare", dict(given), SPEC, MEASURED),)
 
@@ -196,20 +203,21 @@ def _schedules(text: str) -> tuple[str, ...]:
     return tuple(algorithm(name).name for name in text.split(","))
 
 
-def _size(name: str, default: str, says: str) -> ReportOption:
-    return ReportOption(name, default, says, functools.partial(parse_int, name))
+def _size(name: str, default: str, old: tuple[str, ...] = ()) -> ReportOption:
+    says = every_axis()[name].says
+    return ReportOption(name, default, says, functools.partial(parse_int, name), "INT", old)
 
 
 REPORT = GpuReport(
     name="decode",
     options=(
-        ReportOption("schedules", ",".join(SCHEDULES), "names", _schedules),
-        _size("batch", "64", "sequences"),
-        _size("heads", "32", "heads of Q, of each sequence"),
-        _size("kv_heads", "8", "heads of K and V, of each sequence"),
-        _size("N_k", "16384", "keys"),
-        _size("d", "128", "head dimension"),
-        ReportOption("M", "64Ki", "fast memory", lambda text: parse_words("M", text, "fp16")),
+        schedule_option(",".join(SCHEDULES), "names", _schedules, old="--schedules"),
+        _size("batch", "64"),
+        _size("heads", "32"),
+        _size("kv_heads", "8", ("--kv_heads",)),
+        _size("N_k", "16384", ("--N_k",)),
+        _size("d", "128"),
+        MEMORY_OPTION,
     ),
     plan=_plan,
     tasks={"compare": _compare},

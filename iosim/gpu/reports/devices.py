@@ -22,7 +22,14 @@ from iosim.gpu.links.cases import LinkCase, calls, schedules
 from iosim.gpu.links.tasks import LIMIT_S, measure
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import MEASURED, PROVENANCE, SPEC, naming
-from iosim.gpu.reports._entry import GpuReport, ReportOption, ReportTable, WorkerRun, integers
+from iosim.gpu.reports._entry import (
+    GpuReport,
+    ReportOption,
+    ReportTable,
+    WorkerRun,
+    integers,
+    sizes_option,
+)
 from iosim.gpu.run.requirements import devices
 from iosim.models.hardware import of_driver
 
@@ -218,11 +225,13 @@ def _table(folder: Path) -> ReportTable:
 REPORT = GpuReport(
     name="devices",
     options=(
-        ReportOption("P", "2", "GPUs, a process each", lambda text: parse_int("P", text)),
-        ReportOption("MiB", "1,4,16,64,256", "of whole vectors, fp16", integers("MiB")),
         ReportOption(
-            "N", "2048,4096,8192,16384,32768,65536,131072", "rows of attention", integers("N")
+            "P", "2", "devices: GPUs, a process each", lambda text: parse_int("P", text), "INT"
         ),
+        ReportOption(
+            "MiB", "1,4,16,64,256", "MiB of whole vectors, fp16", integers("MiB"), "INT,…"
+        ),
+        sizes_option("N", "2048,4096,8192,16384,32768,65536,131072"),
     ),
     plan=_plan,
     tasks={"measure": measure},

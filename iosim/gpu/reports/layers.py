@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from iosim.gpu.layers.rows import (
 from iosim.gpu.records import record as names
 from iosim.gpu.reports import _axes
 from iosim.gpu.reports._entry import (
+    COUNTERS_OPTION,
     GpuReport,
     ReportOption,
     ReportTable,
@@ -60,13 +61,12 @@ def _watched(asked: Any, out: Path) -> dict[str, Any]:
 
 
 def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
-    found = cases.chosen(given["models"], given["phases"], given["quick"])
+    found = cases.chosen(given["model"], given["phase"], given["quick"])
     if not found:
         raise InputError(
-            f"no case of {', '.join(given['models'])} in {', '.join(given['phases'])}: "
-            "choose others"
+            f"no case of {', '.join(given['model'])} in {', '.join(given['phase'])}: choose others"
         )
-    runs = tuple(LayerRun(case, variant) for case in found for variant in given["variants"])
+    runs = tuple(LayerRun(case, variant) for case in found for variant in given["variant"])
     for run in runs:
         run.case.graph(run.how)
     seconds = given["seconds"]
@@ -82,7 +82,7 @@ def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
         names.PROFILED,
         names.COUNTERS,
         (),
-        tuple(x for what, x in COUNTERS.items() if given["ordinary"] or what not in ORDINARY),
+        tuple(x for what, x in COUNTERS.items() if given["vector_flop"] or what not in ORDINARY),
     )
     return (measure, profile) if given["counters"] else (measure,)
 
@@ -301,16 +301,31 @@ def _parse_seconds(text: str) -> int:
     return parse_int("seconds", text)
 
 
+def _several(
+    name: str, known: Iterable[str], parse: Callable[[str], Any], metavar: str | None = None
+) -> ReportOption:
+    says = f"{name}: {', '.join(known)}, or all"
+    return ReportOption(name, "all", says, parse, metavar, (f"--{name}s",))
+
+
 REPORT = GpuReport(
     name="layers",
     options=(
-        ReportOption("models", "all", f"{', '.join(cases.MODELS)}, or all", cases.models),
-        ReportOption("phases", "all", f"{', '.join(cases.PHASES)}, or all", cases.phases),
-        ReportOption("variants", "all", f"{', '.join(cases.VARIANTS)}, or all", cases.variants),
-        ReportOption("seconds", "380", "after so long no more runs are started", _parse_seconds),
+        _several("model", cases.MODELS, cases.models, "NAME,…"),
+        _several("phase", cases.PHASES, cases.phases),
+        _several("variant", cases.VARIANTS, cases.variants),
+        ReportOption(
+            "seconds", "380", "time limit: then no more runs are started", _parse_seconds, "NUMBER"
+        ),
         ReportOption("quick", False, "small sizes, to see that everything works", bool),
-        ReportOption("ordinary", True, "count flop on the ordinary units, too", bool),
-        ReportOption("counters", True, "read hardware counters with ncu", bool),
+        ReportOption(
+            "vector_flop",
+            True,
+            "count FLOP outside of matrix units, too",
+            bool,
+            old=("--ordinary/--no-ordinary",),
+        ),
+        COUNTERS_OPTION,
     ),
     plan=_plan,
     counters=choose_counters,

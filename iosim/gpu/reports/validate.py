@@ -32,6 +32,7 @@ from iosim.gpu.reports import _axes
 from iosim.gpu.reports._cases import CASES, cases, least_capacity
 from iosim.gpu.reports._draw import drawn_jobs
 from iosim.gpu.reports._entry import (
+    COUNTERS_OPTION,
     JOB_TASKS,
     GpuReport,
     ReportOption,
@@ -42,6 +43,8 @@ from iosim.gpu.reports._entry import (
     job_runs,
     job_sizes,
     listed,
+    schedule_option,
+    sizes_option,
 )
 from iosim.gpu.reports._targets import (
     copied_of,
@@ -116,17 +119,17 @@ def _jobs(  # one after another: to choose tiles takes time
 
 
 def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
-    if isinstance(given["cases"], int):
+    if isinstance(given["case"], int):
         return _plan_drawn(given)
-    names, head_sizes, capacities = given["algorithms"], given["d"], given["M"]
+    names, head_sizes, capacities = given["schedule"], given["d"], given["M"]
     asked = (names, head_sizes, capacities, given["N"], given["dtype"])
     target, style = given.get("target", PLAIN), given.get("style", "")
     target_of(target).styled(style)
-    jobs = validate_jobs(*asked, cases=given["cases"], target=target, style=style)
+    jobs = validate_jobs(*asked, cases=given["case"], target=target, style=style)
     if not jobs:
-        for job in _jobs(*asked, cases=given["cases"]) if target != PLAIN else ():
+        for job in _jobs(*asked, cases=given["case"]) if target != PLAIN else ():
             replace(job, target=target).emitted()  # says why it has no form
-        least = least_capacity(names, given["cases"], head_sizes)
+        least = least_capacity(names, given["case"], head_sizes)
         raise InputError(
             f"M = {','.join(map(str, capacities))} words holds no 16 x 16 tile of "
             f"{','.join(names)}: use M >= {least}"
@@ -140,11 +143,11 @@ def _plan_drawn(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
         alone = option.name not in ("d", "M", "N", "dtype", "target")
         if not alone and given[option.name] != option.parse(option.default):
             raise InputError(
-                f"--cases {given['cases']} chooses {option.name}: leave out --{option.name}, "
-                f"or give --cases names ({', '.join(CASES)})"
+                f"--case {given['case']} chooses {option.name}: leave out --{option.name}, "
+                f"or give --case names ({', '.join(CASES)})"
             )
-    seed, number = given["seed"], given["cases"]
-    jobs = drawn_jobs(given["algorithms"], seed, number)
+    seed, number = given["seed"], given["case"]
+    jobs = drawn_jobs(given["schedule"], seed, number)
     drawn = {"seed": seed, "number": number}
     return job_runs(jobs, counters=given["counters"], drawn=drawn)
 
@@ -367,7 +370,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _cases_or_number(text: str) -> tuple[str, ...] | int:
     """Names of cases; or how many programs are drawn."""
-    return parse_int("cases", text) if text[:1].isdigit() else cases(text)
+    return parse_int("case", text) if text[:1].isdigit() else cases(text)
 
 
 def _dtypes(text: str) -> tuple[str, ...]:
@@ -381,21 +384,24 @@ def _joined(numbers: tuple[int, ...]) -> str:
 REPORT = GpuReport(
     name="validate",
     options=(
-        ReportOption("algorithms", "all", "names, or all", _names),
-        ReportOption("d", _joined(HEAD_SIZES), "head dimensions", integers("d")),
-        ReportOption("M", _joined(CAPACITIES), "capacities in words", integers("M")),
-        ReportOption("N", _joined(LENGTHS), "sequence lengths", integers("N")),
+        schedule_option("all", "names, or all", _names, old="--algorithms"),
+        sizes_option("d", _joined(HEAD_SIZES)),
+        ReportOption("M", _joined(CAPACITIES), "fast memory", integers("M"), "WORDS,…"),
+        sizes_option("N", _joined(LENGTHS)),
         ReportOption(
-            "cases",
+            "case",
             "dense",
-            f"{', '.join(CASES)}, or all; or how many to draw with --seed",
+            f"case: {', '.join(CASES)}, or all; or how many to draw with --seed",
             _cases_or_number,
+            old=("--cases",),
         ),
-        ReportOption("seed", "0", "of a draw", lambda text: parse_int("seed", text, least=0)),
-        ReportOption("dtype", "fp16", "fp16, bf16, fp32, or several", _dtypes),
+        ReportOption(
+            "seed", "0", "seed: of a draw", lambda text: parse_int("seed", text, least=0), "INT"
+        ),
+        ReportOption("dtype", "fp16", "what a word is: fp16, bf16, fp32, or several", _dtypes),
         target_option(),
         style_option(),
-        ReportOption("counters", True, "read hardware counters with ncu", bool),
+        COUNTERS_OPTION,
     ),
     plan=_plan,
     counters=choose_counters,

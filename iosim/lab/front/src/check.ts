@@ -4,7 +4,7 @@ import type { LabData } from "./types";
 
 export type Checked = { data: LabData } | { wrong: string };
 
-const AGAIN = "Write it again with `iosim lab -o lab.html`, or `-o lab.json` for the data alone.";
+const AGAIN = "Write it again with `iosim lab --save lab.html`, or `--save lab.json` for the data alone.";
 const LARGEST_MIB = 64;
 
 // `what` begins the message: "This page's data", or the name of a file.
