@@ -10,7 +10,16 @@ from test_cache_curves import lru_by_hand, opt_by_hand
 from test_cli import iosim_, ok
 
 import iosim
-from iosim.cache import Cache, of_arrays, replay_many, touches
+from iosim.base.errors import InputError
+from iosim.cache import (
+    Cache,
+    CacheFamily,
+    choose_method,
+    count_words,
+    of_arrays,
+    replay_many,
+    touches,
+)
 from iosim.cache.files import write_trace
 from iosim.report.table import read_csv
 
@@ -66,6 +75,7 @@ def test_many_capacities_are_what_few_are(
     """From 8 on LRU's pass for every capacity tells them, and no cache is replayed."""
     from click.testing import CliRunner
 
+    from iosim.cache import methods
     from iosim.cli import caching
 
     rooms = [2, 6, 8, 18, 30, 40, 64, 100, 1000, 6]
@@ -73,7 +83,7 @@ def test_many_capacities_are_what_few_are(
         run_json(*SIZES, "--capacity", ",".join(map(str, some)), *line)
         for some in (rooms[:5], rooms[5:])
     ]
-    monkeypatch.setattr(caching, "replay_many", None)
+    monkeypatch.setattr(methods, "replay_many", None)
     many = CliRunner().invoke(
         caching.cache, [*SIZES, "--capacity", ",".join(map(str, rooms)), *line, "--json"]
     )
@@ -160,9 +170,9 @@ def test_the_table_has_every_step_that_is_in_force_at_a_power_of_two() -> None:
         (("--layout", "K=diagonal"), "unknown layout 'diagonal'"),
         (("--capacity", "0"), "capacity"),
         (("--capacity", "x"), "capacity"),
-        (("--method", "formula", "--policy", "fifo"), "engine formula is of LRU"),
-        (("--method", "tiles", "--policy", "opt"), "engine tiles is of LRU or OPT with bypass"),
-        (("--method", "fast"), "unknown engine 'fast'"),
+        (("--method", "formula", "--policy", "fifo"), "method formula is of LRU"),
+        (("--method", "tiles", "--policy", "opt"), "method tiles is of LRU or OPT with bypass"),
+        (("--method", "fast"), "unknown method 'fast'"),
         (
             ("--sample", "2", "--capacity", "8"),
             "a share of the lines, above 0 and up to 1, got '2'",
@@ -175,7 +185,7 @@ def test_the_table_has_every_step_that_is_in_force_at_a_power_of_two() -> None:
         (("--write", "through", "--capacity", "8", "--sample", "0.9"), "a sample estimates"),
         (("--capacity", "8", "--layout", "K=column-major,K=row-major"), "layout of K twice"),
         *(
-            ((*given, "--capacity", "8", "--method", engine), f"engine {engine} is of LRU")
+            ((*given, "--capacity", "8", "--method", engine), f"method {engine} is of LRU")
             for engine in ("formula", "tiles")
             for given in (
                 ("--ways", "2"),
@@ -323,16 +333,44 @@ def test_what_is_asked_for_reaches_the_cache() -> None:
         assert found["write_backs"] == [x.write_backs for x in moved], words
 
 
+def test_every_method_counts_what_a_list_does(references: tuple[list[int], list[bool]]) -> None:
+    """LRU as a list of words, the last used one at its end; reads that miss are loads."""
+    program = iosim.algorithm("flash2").program
+    instance = iosim.bind(program, {"N": 9, "d": 3, "heads": 1}, {"B_r": 4, "B_c": 2})
+    rooms = [1, 5, 17, 40, 10_000]
+    loads = []
+    for room in rooms:
+        held: list[int] = []
+        missed = 0
+        for word, write in zip(*references, strict=True):
+            missed += word not in held and not write
+            held = [*(x for x in held if x != word), word][-room:]
+        loads.append(missed)
+    family = CacheFamily(capacities=rooms)
+    for method in ("stream", "tiles", "formula"):
+        found = count_words(instance, family, method)
+        assert (found.method, found.loads) == (method, loads)
+    stream = touches(instance)
+    assert count_words(stream, family).loads == loads
+    with pytest.raises(InputError, match="a stream has no tiles and no formula: leave formula"):
+        count_words(stream, family, "formula")
+    with pytest.raises(InputError, match="unknown method 'fast'"):
+        count_words(stream, family, "fast")
+    assert choose_method(instance, family) == ("stream", "")
+
+
 def test_a_long_replay_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where nobody sees the progress bar."""
     from click.testing import CliRunner
 
+    from iosim.cache import methods
     from iosim.cli import caching
 
-    monkeypatch.setattr(caching, "LONG", 1000)
-    done = CliRunner().invoke(caching.cache, [*SIZES, "--capacity", "8", "--line", "2"])
+    monkeypatch.setattr(methods, "LONG", 1000)
+    words = [*SIZES, "--capacity", "8", "--line", "2"]
+    with pytest.warns(UserWarning, match="1,314 accesses are taken one by one, which takes long"):
+        done = CliRunner().invoke(caching.cache, words)
     assert done.exit_code == 0
-    assert "1,314 accesses are taken one by one, which takes long" in done.stderr
 
 
 NEITHER = "there is no closed form, and no replay of whole tiles, for"
@@ -406,12 +444,13 @@ def test_patience_is_a_number_of_seconds(tmp_path: Any, monkeypatch: pytest.Monk
     """1,314 accesses at 10⁸ a second."""
     from click.testing import CliRunner
 
-    from iosim.cli import cache_engines, caching
+    from iosim.cache import methods
+    from iosim.cli import caching
 
     trace = str(tmp_path / "x.iosim")
     ok("cache", *SIZES, "--capacity", "8", "--save", trace)
     for seconds, times, code in ((1.4e-5, 1, 0), (1.3e-5, 1, 2), (1.4e-5, 2, 2), (2.7e-5, 2, 0)):
-        monkeypatch.setattr(cache_engines, "PATIENCE", seconds)
+        monkeypatch.setattr(methods, "PATIENCE", seconds)
         at = "--capacity", ",".join(["8", "9"][:times])
         for words in ((*SIZES, "--policy", "fifo"), ("--trace", trace)):
             done = CliRunner().invoke(caching.cache, [*words, *at])
@@ -435,10 +474,10 @@ def test_patience_is_a_number_of_seconds(tmp_path: Any, monkeypatch: pytest.Monk
 )
 def test_long_times_as_people_say_them(seconds: int, said: str) -> None:
     from iosim.base.errors import InputError
-    from iosim.cli import cache_engines
+    from iosim.cache import methods
 
     with pytest.raises(InputError, match=f"take about {said}, one by one"):
-        cache_engines.check_time(seconds * cache_engines.COMPILED, 1)
+        methods.check_time(seconds * methods.COMPILED, 1)
 
 
 def test_more_addresses_than_memory_are_refused_before_they_are_followed() -> None:

@@ -9,7 +9,9 @@ a cache one more consumer of a stream.
 
 from iosim.cache import closed, partitioned, shared, tiles
 from iosim.cache.curves import Curve, curve
+from iosim.cache.family import CacheFamily
 from iosim.cache.layouts import Tiled
+from iosim.cache.methods import CacheWords, choose_method, count_words
 from iosim.cache.of_program import items, touches, transfers
 from iosim.cache.policies import POLICIES, Policy
 from iosim.cache.record import Cache, Traffic
@@ -21,6 +23,8 @@ __all__ = [
     "POLICIES",
     "Accesses",
     "Cache",
+    "CacheFamily",
+    "CacheWords",
     "Curve",
     "Policy",
     "Region",
@@ -28,7 +32,9 @@ __all__ = [
     "Stream",
     "Tiled",
     "Traffic",
+    "choose_method",
     "closed",
+    "count_words",
     "curve",
     "items",
     "of_arrays",

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from iosim.base.errors import InputError
+from iosim.base.progress import count_done
 from iosim.base.writing import out_dir, publish
-from iosim.cache import POLICIES, Accesses, Cache, Stream, replay_many, touches
-from iosim.cache.curves import STACKS, curve
+from iosim.cache import POLICIES, CacheFamily, CacheWords, Stream, count_words, touches
 from iosim.cache.files import check_target, form_of, read_trace, write_trace
-from iosim.cache.sampling import sampled
+from iosim.cache.methods import LONG, check_time, report_accesses
 from iosim.cli import options as opt
-from iosim.cli.cache_asked import Asked
-from iosim.cli.cache_engines import (
-    ELSEWHERE,
-    MOVED,
-    by_formula,
-    by_tiles,
-    check_time,
-    quickest,
-)
 from iosim.cli.renames import option
-from iosim.cli.watching import part_done, watching
 from iosim.core.algorithms import Algorithm, algorithm
 from iosim.core.program.walk import Instance, bind
 from iosim.core.tiling.rules import choose_tiles
@@ -34,8 +22,12 @@ from iosim.core.units import parse_words, split_list
 from iosim.report.plot import with_table
 from iosim.report.slope import FILES, slope
 
-# From so many accesses on LRU's formula is taken where there is one.
-LONG = 2 * 10**8
+# What tells the numbers that a method leaves out.
+ELSEWHERE = {
+    "formula": "the closed form counts loads; smaller sizes with --method tiles tell the rest",
+    "sample": "a sample estimates loads; without --sample the rest is told",
+    "stream": "OPT at every capacity counts loads; chosen ones, --capacity 4Ki,64Ki, tell the rest",
+}
 
 
 @click.command()
@@ -89,111 +81,58 @@ LONG = 2 * 10**8
 @opt.as_json
 def cache(
     schedule: str | None,
-    M: str | None,
-    sizes: opt.Sizes,
-    model: str | None,
-    tiles: str | None,
-    mask: str | None,
-    capacity: str | None,
-    line_words: str,
-    policy: str,
-    ways: str | None,
-    write: str,
-    bypass: bool,
-    layout: str | None,
-    method: str,
-    sample: float | None,
-    seed: int,
     trace: Path | None,
+    sizes: opt.Sizes,
+    method: str,
     save: Path | None,
     out: Path | None,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Put one schedule's references through a cache that manages itself.
 
     Nothing is loaded explicitly: every operand is read and written where it lies, and the cache
     decides what stays.  Words are between the cache and what is behind it, in the model.
     """
-    engine = method
-    line, words = parse_words("line", line_words), None if M is None else opt.words_from(M, None)
     if (schedule is None) == (trace is None):
         raise InputError("give a schedule, or --trace FILE: one of the two is replayed")
-    if trace is not None and (
-        sizes or model or tiles or mask or layout or engine not in ("auto", "stream")
-    ):
+    chosen = [sizes, *(given[x] for x in ("model", "tiles", "mask", "layout"))]
+    if trace is not None and (any(chosen) or method not in ("auto", "stream")):
         raise InputError("a trace has its sizes, tiles and layout: leave out what chooses them")
     if trace is not None and out is not None:
         raise InputError("the figure is of a schedule: give one in place of --trace")
     if save is not None:
         check_target(save)
-    asked = Asked(
-        policy,
-        line,
-        None if ways is None else parse_words("ways", ways),
-        write,
-        bypass,
-        seed,
-        sample,
-        _capacities(capacity, words),
-        layout,
-    )
-    result: dict[str, Any] = {
-        "algorithm": schedule,
-        "problem": None,
-        "policy": policy,
-        "line_words": line,
-        "M": words,
-    }
+    words = None if given["M"] is None else opt.words_from(given["M"], None)
+    family = _family(words, given)
+    told = {"policy": family.policy, "line_words": family.line_words, "M": words}
+    made: list[Path] = []
     if trace is not None:
-        head, result["trace"] = f"trace {trace}", str(trace)
-        # A file that says what its addresses are is replayed as it is, in lines of the cache.
-        stream = read_trace(trace, line_words=1 if form_of(trace).magic else line)
-        if not stream.length:
-            raise InputError(f"{trace} has 0 accesses, and at least 1 is needed: write it again")
-        if engine == "auto":
-            check_time(stream.length, asked.times, whole=POLICIES[policy].foresees, trace=True)
-        answer = _replayed(stream, asked)
+        head = f"trace {trace}"
+        told = {"algorithm": None, "problem": None} | told | {"trace": str(trace)}
+        stream = _read(trace, family.line_words)
+        found = count_words(stream, family, method)
     else:
-        assert schedule is not None
-        found = algorithm(schedule)
-        problem = opt.problem_from(found.problem.kind, sizes, model)
-        instance = _instance(found, problem, words, tiles, mask)
+        entry = algorithm(str(schedule))
+        problem = opt.problem_from(entry.problem.kind, sizes, given["model"])
+        instance = _instance(entry, problem, words, given["tiles"], given["mask"])
+        head = f"{entry.title}: {opt.format_problem(problem)}"
         named = {p.name: instance.env[p.name] for p in instance.program.params}
-        head = f"{found.title}: {opt.format_problem(problem)}"
-        result |= {"problem": problem.as_dict, "tiles": named}
-        quick = asked.quick(engine)
+        told = {"algorithm": schedule, "problem": problem.as_dict} | told | {"tiles": named}
+        stream = touches(instance, line_words=family.line_words, layouts=family.layouts)
+        if save is not None and method != "stream":
+            check_time(stream.length, 1, "--save writes each of them")
         if out is not None:
-            if mask is not None or not asked.plain:
-                raise InputError(
-                    "the figure is of LRU and OPT with lines of one word, fully associative, in "
-                    "row-major layout, writing back, and of no block mask: leave out the rest"
-                )
-            out_dir(out, keep=False, files=FILES)
-            rows = _slope(found, problem, instance)
-        if engine not in ("formula", "tiles") or save is not None:
-            stream = touches(instance, line_words=line, layouts=_layouts(layout))
-            if save is not None and engine != "stream":
-                check_time(stream.length, 1, "--save writes each of them")
-            if engine == "auto":
-                engine, why = "stream", ""
-                if stream.length > LONG:
-                    engine, why = quickest(instance, quick)
-                    why = "; ".join(x for x in (asked.slow, why) if x)
-                if engine == "stream":
-                    check_time(stream.length, asked.times, why, whole=POLICIES[policy].foresees)
-                opt.remark(why)
-        if engine == "formula":
-            answer = by_formula(instance, asked.capacities)
-        elif engine == "tiles":
-            answer = by_tiles(instance, policy, asked.capacities)
-        else:
-            answer = _replayed(stream, asked)
+            _check_figure(family, given["mask"], out)
+        found = count_words(instance, family, method)
+        opt.remark(found.why)
+        if out is not None:
+            rows = _slope(entry, problem, instance)
+            made = publish(out, lambda part: with_table(part / FILES[0], rows))
     if save is not None:
-        with _shown(stream) as seen:
-            write_trace(seen, save)
+        write_trace(report_accesses(stream), save)
         opt.remark(f"wrote {save}")
-    made = [] if out is None else publish(out, lambda part: with_table(part / FILES[0], rows))
-    result |= {"accesses": answer["accesses"]} | answer
+    result = told | _to_dict(found)
     if as_json:
         opt.print_json(result)
         return
@@ -201,6 +140,45 @@ def cache(
     _print(result)
     if made:
         click.echo(f"wrote {', '.join(map(str, made))}")
+
+
+def _family(words: int | None, given: dict[str, Any]) -> CacheFamily:
+    ways = given["ways"]
+    return CacheFamily(
+        capacities=_capacities(given["capacity"], words),
+        policy=given["policy"],
+        line_words=parse_words("line", given["line_words"]),
+        ways=None if ways is None else parse_words("ways", ways),
+        write=given["write"],
+        bypass=given["bypass"],
+        seed=given["seed"],
+        sample=given["sample"],
+        layouts=_layouts(given["layout"]),
+    )
+
+
+def _read(trace: Path, line: int) -> Stream:
+    """A file that says what its addresses are is replayed as it is, in lines of the cache."""
+    stream = read_trace(trace, line_words=1 if form_of(trace).magic else line)
+    if not stream.length:
+        raise InputError(f"{trace} has 0 accesses, and at least 1 is needed: write it again")
+    return stream
+
+
+def _to_dict(found: CacheWords) -> dict[str, Any]:
+    """For scripts."""
+    names = ("accesses", "capacities", "loads", "write_backs", "flush")
+    more = ("loads_error", "lines") if found.method == "sample" else ("misses",)
+    return {"engine": found.method} | {x: getattr(found, x) for x in (*names, *more)}
+
+
+def _check_figure(family: CacheFamily, mask: str | None, out: Path) -> None:
+    if mask is not None or not family.plain:
+        raise InputError(
+            "the figure is of LRU and OPT with lines of one word, fully associative, in "
+            "row-major layout, writing back, and of no block mask: leave out the rest"
+        )
+    out_dir(out, keep=False, files=FILES)
 
 
 def _slope(found: Algorithm, problem: Any, instance: Instance) -> list[dict[str, Any]]:
@@ -213,75 +191,14 @@ def _slope(found: Algorithm, problem: Any, instance: Instance) -> list[dict[str,
         )
     tiles = ", ".join(f"{p.name} = {instance.env[p.name]:,}" for p in instance.program.params)
     told = {"program": found.title, "problem": opt.format_problem(problem), "tiles": tiles}
-    with watching() as show:
-        made = slope(
-            found,
-            problem,
-            instance,
-            stream=stream,
-            tick=lambda done, of: show(part_done(done, of, "curves")),
-        )
+    with count_done(None, "curves") as report:
+
+        def tick(done: int, of: int) -> None:
+            report.of = of
+            report(done)
+
+        made = slope(found, problem, instance, stream=stream, tick=tick)
     return [told | row for row in made]
-
-
-def _replayed(stream: Stream, asked: Asked) -> dict[str, Any]:
-    """What a stream gives, word by word or line by line."""
-    line, rooms = asked.line, asked.capacities
-    answer: dict[str, Any] = {"engine": "stream", "accesses": stream.length}
-    if stream.unit != "words" and (rooms is None or asked.sample is not None):
-        raise InputError(
-            f"a trace whose addresses are {stream.unit} is replayed at chosen capacities: give "
-            "--capacity, like 4096,65536, and no --sample"
-        )
-    if rooms is None:
-        return answer | _every(stream, asked)
-    with (shown := _shown(stream)) as seen:
-        if asked.sample is not None:
-            some = sampled(
-                seen,
-                rooms,
-                rate=asked.sample,
-                line_words=line,
-                seed=asked.seed,
-                watch=lambda done, of: shown.show(part_done(done, of, "lines chosen from")),
-            )
-            return answer | {
-                "engine": "sample",
-                "capacities": rooms,
-                "loads": [round(x) for x in some.loads],
-                "write_backs": None,
-                "flush": None,
-                "loads_error": [round(x) for x in some.error],
-                "lines": some.lines,
-            }
-        caches = [
-            Cache(
-                capacity=room,
-                policy=asked.policy,
-                line_words=line,
-                ways=asked.ways,
-                write=asked.write,  # type: ignore[arg-type]
-                bypass=asked.bypass,
-                seed=asked.seed,
-            )
-            for room in rooms
-        ]
-        if asked.at_once and stream.unit == "words":
-            found = curve(seen, asked.policy, line_words=line)
-            return (
-                answer
-                | {"capacities": rooms}
-                | {
-                    name: getattr(found, name)[[found.step(room) for room in rooms]].tolist()
-                    for name in MOVED
-                }
-            )
-        moved = replay_many(seen, caches)
-    return (
-        answer
-        | {"capacities": rooms}
-        | {name: [getattr(one, name) for one in moved] for name in MOVED}
-    )
 
 
 def _instance(
@@ -320,53 +237,6 @@ def _layouts(text: str | None) -> dict[str, str]:
             raise InputError(f"a layout of {name} twice: give one")
         found[name] = how
     return found
-
-
-def _every(stream: Stream, asked: Asked) -> dict[str, Any]:
-    """Every capacity in one pass."""
-    name = f"{asked.policy}-bypass" if asked.bypass else asked.policy
-    if name not in STACKS or asked.ways is not None or asked.write != "back":
-        raise InputError(
-            f"every capacity in one pass is for {', '.join(STACKS)}, fully associative, writing "
-            "back: give --capacity, like 4096,65536"
-        )
-    with _shown(stream) as seen:
-        found = curve(seen, name, line_words=asked.line)
-    return {
-        "capacities": found.capacities.tolist(),
-        "loads": found.loads.tolist(),
-        "write_backs": None if found.write_backs is None else found.write_backs.tolist(),
-        "flush": None if found.flush is None else found.flush.tolist(),
-        "misses": found.misses.tolist(),
-    }
-
-
-class _shown:
-    """A stream that shows how much of it has been made."""
-
-    def __init__(self, stream: Stream) -> None:
-        self.stream, self.line = stream, watching()
-
-    def __enter__(self) -> Stream:
-        self.show = show = self.line.__enter__()
-
-        def chunks() -> Iterator[Accesses]:
-            done = 0
-            if self.stream.length > LONG:
-                # Here what would not fit into memory has been refused.
-                opt.remark(
-                    f"{self.stream.length:,} accesses are taken one by one, which takes long: "
-                    "larger tiles or smaller sizes make fewer"
-                )
-            for chunk in self.stream.chunks():
-                yield chunk
-                done += chunk.address.size
-                show(part_done(done, self.stream.length, "accesses"))
-
-        return replace(self.stream, chunks=chunks)
-
-    def __exit__(self, *error: Any) -> None:
-        self.line.__exit__(*error)
 
 
 def _print(result: dict[str, Any]) -> None:

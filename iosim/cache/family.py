@@ -1,31 +1,46 @@
-"""What cache `iosim cache` is asked for, and what follows from it."""
+"""Caches that differ in capacity alone, and which methods can count what they move."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from iosim.base.errors import InputError, closest
-from iosim.cache import POLICIES
 from iosim.cache.curves import STACKS
+from iosim.cache.layouts import Layout
+from iosim.cache.policies import POLICIES
+from iosim.cache.record import Write
 
-ENGINES = ("auto", "stream", "tiles", "formula")
 # From so many capacities on the pass for every one is quicker.
 SEVERAL = 8
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What cache is asked for."""
+@dataclass(frozen=True, kw_only=True)
+class CacheFamily:
+    """Caches of several capacities, or of all.
 
-    policy: str
-    line: int
-    ways: int | None
-    write: str
-    bypass: bool
-    seed: int
-    sample: float | None
-    capacities: list[int] | None
-    layout: str | None
+    Attributes:
+        capacities: in words; None for every one at which something changes.
+        policy, line_words, ways, write, bypass, seed: as of `iosim.cache.Cache`.
+        sample: a share of the lines, from which LRU's loads are estimated; None for all.
+        layouts: by tensor, as `iosim.cache.touches` takes them.
+
+    Raises InputError for an unknown policy, one that can't bypass, and a sample of anything but
+    LRU at chosen capacities, fully associative and writing back.
+
+    >>> CacheFamily(capacities=[4096, 65536]).policy
+    'lru'
+    """
+
+    capacities: list[int] | None = None
+    policy: str = "lru"
+    line_words: int = 1
+    ways: int | None = None
+    write: Write = "back"
+    bypass: bool = False
+    seed: int = 0
+    sample: float | None = None
+    layouts: Mapping[str, Layout | str] | None = None
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -72,19 +87,19 @@ class Asked:
 
     @property
     def _beyond(self) -> list[str]:
-        """What the quick engines can't do, whatever the policy."""
+        """What the quick methods can't do, whatever the policy."""
         found = {
-            f"lines of {self.line:,} words": self.line != 1,
+            f"lines of {self.line_words:,} words": self.line_words != 1,
             f"sets of {self.ways} lines": self.ways is not None,
             "write-through": self.write != "back",
-            "a layout": self.layout is not None,
+            "a layout": bool(self.layouts),
             "a sample": self.sample is not None,
         }
         return [what for what, there in found.items() if there]
 
     @property
     def slow(self) -> str:
-        """Why a quick engine can't do this, of whatever schedule; empty where each can."""
+        """Why a quick method can't do this, of whatever schedule; empty where each can."""
         beyond = self._beyond
         if self.policy == "opt" and self.bypass and not beyond:
             return "OPT has no closed form"
@@ -94,19 +109,21 @@ class Asked:
             return ""
         return f"there is no closed form, and no replay of whole tiles, for {', '.join(beyond)}"
 
-    def quick(self, engine: str) -> list[str]:
-        """The engines that need no stream for this; InputError for one that can't do it."""
-        if engine not in ENGINES:
-            raise InputError(f"unknown engine {engine!r}: {closest(engine, ENGINES)}")
+    def quick(self, method: str = "auto") -> list[str]:
+        """The methods that need no stream for this; InputError for one that can't do it.
+
+        >>> CacheFamily().quick(), CacheFamily(policy="opt", bypass=True).quick()
+        (['formula', 'tiles'], ['tiles'])
+        """
         can = {
             "formula": self.plain and self.policy == "lru",
             "tiles": self.plain
             and (self.policy == "lru" or (self.policy == "opt" and self.bypass)),
         }
-        if not can.get(engine, True):
-            also = " or OPT with bypass" if engine == "tiles" else ""
+        if not can.get(method, True):
+            also = " or OPT with bypass" if method == "tiles" else ""
             raise InputError(
-                f"engine {engine} is of LRU{also} with lines of one word, fully associative, in "
+                f"method {method} is of LRU{also} with lines of one word, fully associative, in "
                 "row-major layout, writing back: leave out the rest, or take --method stream"
             )
         return [name for name, able in can.items() if able]
