@@ -150,3 +150,35 @@ def test_old_spellings_are_neither_in_the_help_nor_suggested() -> None:
     assert "'--gpus'" in done.stderr
     assert "'--gpu'" not in done.stderr
     assert "'--machine'" in iosim_("roofline", "matmul", "--machin", "h100").stderr
+
+
+REPORT = str(Path(__file__).parents[1] / "experiments" / "data" / "gpu" / "profile" / "h200")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (f"profile {REPORT} --M 4Ki", "--M is of --schedule: name one"),
+        (f"profile {REPORT} --dtype fp32", "--dtype is of --schedule: name one"),
+        (
+            f"profile {REPORT} --schedule flash2 --N 4096 --d 64 --M 4Ki",
+            "--M is of --tiles search, which chooses tiles for it: leave --M out",
+        ),
+        ("devices ring-attention --N 64 --d 8 --P 2 --m 4", "'--m': it is for matmul, which"),
+        ("devices all-gather --n 8 --P 2 --page 4", "'--page': it is for paged, which"),
+        ("roofline rope --m 4 --n 5 --machine h200", "the head size must be even, not 5"),
+    ],
+)
+def test_what_says_nothing_is_refused_in_one_line(line: str, says: str) -> None:
+    done = iosim_(*line.split())
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert says in done.stderr
+
+
+def test_a_schedule_named_twice_is_said() -> None:
+    words = ("count", *SMALL, "--M", "999")
+    done = iosim_(*words, "naive,flash2,standard,flash2")
+    assert "naive is named 2 times, and counted once" in done.stderr
+    assert "flash2 is named 2 times, and counted once" in done.stderr
+    assert done.stdout == ok(*words, "naive,flash2")
+    assert ok(*words, "naive,naive") == ok(*words, "naive")

@@ -155,7 +155,10 @@ def count(
     Each has the best tiles of its own.  One that doesn't fit M, or lacks an option, is named and
     left out.
     """
-    entries = [algorithm(name) for name in dict.fromkeys(schedules.split(","))]
+    names = schedules.split(",")
+    entries = [algorithm(name) for name in dict.fromkeys(names)]
+    for name in dict.fromkeys(x for x in names if names.count(x) > 1):
+        opt.remark(f"{name} is named {names.count(name)} times, and counted once")
     kinds = {one.problem.kind: one.name for one in reversed(entries)}
     if len(kinds) > 1:
         which = ", ".join(f"{name} solves {kind}" for kind, name in kinds.items())

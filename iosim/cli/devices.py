@@ -21,20 +21,20 @@ from iosim.devices.report import DevicesReport, devices_report
 from iosim.devices.schedules import named
 from iosim.models.hardware import Hardware
 
-# Sizes that only problems of several devices have.
+# Sizes of problems of several devices, by name: those of all problems have the help of all.
 _SIZES = {
-    axis.name: axis.says
+    axis.name: opt.SIZES.get(axis.name, axis.says)
     for one in all_schedules()
     for axis in one.problem.axes()
-    if axis.name not in ("devices", *opt.SIZES)
+    if axis.name != "devices"
 }
 
 
 @click.command()
 @click.argument("name", required=False, metavar="[SCHEDULE]", type=opt.Named(named))
 @click.option("--P", "P", metavar="INT", help=f"devices: at most {MOST_DEVICES}")
-@opt.sizes(*_SIZES, **_SIZES)
-@opt.sizes()
+@opt.sizes(*_SIZES, "batch", **_SIZES)
+@opt.problem_options("attention")
 @opt.model
 @option(
     "--sharding",

@@ -39,13 +39,21 @@ class Expectation:
 
 
 def parse_expectation(
-    algorithm: str, sizes: opt.Sizes, *, tiles: str, M: str, dtype: str
+    algorithm: str,
+    sizes: opt.Sizes,
+    *,
+    tiles: str | None,
+    M: str | None,
+    dtype: str | None,
 ) -> Expectation:
     """What is typed.  Raises InputError for a schedule, a size or tiles that can't be.
 
     Args:
-        tiles: ``infer``, ``search`` for the best in `M`, or sizes.
+        tiles: ``infer`` (or None), ``search`` for the best in `M`, or sizes.
+        M: as typed; None for 64Ki words.
+        dtype: None for fp16.
     """
+    dtype = dtype or "fp16"
     entry = probe(algorithm)
     problem = opt.problem_from(entry.problem.kind, sizes, None)
     check_dtype(dtype)
@@ -53,11 +61,13 @@ def parse_expectation(
     if tiles == "search":
         program = entry.program_for(problem)
         try:
-            given = gpu_tiles(program, problem, parse_words("M", M, dtype)).tiles
+            given = gpu_tiles(program, problem, parse_words("M", M or "64Ki", dtype)).tiles
         except CapacityError as error:
             raise InputError(str(error)) from None
-    elif tiles != INFER:
+    elif tiles not in (None, INFER):
         given = parse_tiles(tiles, [p.name for p in entry.program_for(problem).params])
+    if M is not None and tiles != "search":
+        raise InputError("--M is of --tiles search, which chooses tiles for it: leave --M out")
     return Expectation(algorithm, problem, given, dtype)
 
 

@@ -83,11 +83,10 @@ class _WithCommand(click.Command):
 )
 @opt.sizes()
 @opt.tile_sizes(
-    "of --schedule: infer (from a kernel's name or grid), search, or B_r=128,B_c=64",
-    default="infer",
+    "of --schedule: infer (by a kernel's name or grid, if not given), search, or B_r=128,B_c=64"
 )
-@opt.memory("of one program, with --tiles search", default="64Ki")
-@opt.dtype_option("of --schedule: fp16, bf16, fp32", default="fp16")
+@opt.memory("of one program, with --tiles search; 64Ki if not given")
+@opt.dtype_option("of --schedule: fp16 (if not given), bf16, fp32")
 @opt.out("a record of what was read, which names no host and no user")
 @opt.as_json
 @click.pass_context
@@ -104,9 +103,9 @@ def profile(
     in_full: bool,
     schedule: str | None,
     sizes: opt.Sizes,
-    tiles: str,
-    M: str,
-    dtype: str,
+    tiles: str | None,
+    M: str | None,
+    dtype: str | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -118,9 +117,9 @@ def profile(
     from iosim.cli import expecting
 
     pattern = _pattern(kernel)
-    if schedule is None and sizes:
-        option = opt.spelt(next(iter(sizes)))[0]
-        raise InputError(f"{option} is of --schedule: name one")
+    typed = [*sizes, *(x for x in ("tiles", "M", "dtype") if ctx.params[x] is not None)]
+    if schedule is None and typed:
+        raise InputError(f"{opt.spelt(typed[0])[0]} is of --schedule: name one")
     wanted = (
         None
         if schedule is None

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from iosim.base.errors import InputError
 from iosim.core.problem import BlockSparse, MarkedTiles
 from iosim.models.operators.base import Grads, Kind, Operator, mapped
 from iosim.models.operators.flop import Outline
@@ -173,7 +174,9 @@ def _block_mask(scores: Any, axis: Any, blocks: MarkedTiles, hidden: float = -np
 
 
 def _turn(x: Any, cos: Any, sin: Any, sign: int) -> Any:
-    half = x.shape[-1] // 2
+    half, odd = divmod(x.shape[-1], 2)
+    if odd:
+        raise InputError(f"rope turns pairs: the head size must be even, not {x.shape[-1]}")
     a, b = x[..., :half], x[..., half:]
     if sign < 0:
         return np.concatenate([a * cos + b * sin, b * cos - a * sin], axis=-1)
