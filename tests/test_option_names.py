@@ -166,6 +166,7 @@ REPORT = str(Path(__file__).parents[1] / "experiments" / "data" / "gpu" / "profi
         ),
         ("devices ring-attention --N 64 --d 8 --P 2 --m 4", "'--m': it is for matmul, which"),
         ("devices all-gather --n 8 --P 2 --page 4", "'--page': it is for paged, which"),
+        ("devices --P 4", "sizes are of a schedule: name one that iosim devices lists"),
         ("roofline rope --m 4 --n 5 --machine h200", "the head size must be even, not 5"),
     ],
 )

@@ -63,6 +63,8 @@ def devices(
 ) -> None:
     """Words between P devices, by link, with lower bounds and times; or list the schedules."""
     if name is None:
+        if P is not None or sizes or model is not None:
+            raise InputError("sizes are of a schedule: name one that iosim devices lists")
         _list(as_json)
         return
     entry = find_schedule(name)
