@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     sizes.slow = config.getoption("--slow")
     settings.load_profile("nightly" if sizes.slow else "ci")
+    gc.disable()  # what is collected stays: to look for garbage in it is two fifths of the time
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # nor is it looked through while tests run
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
