@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -61,6 +63,29 @@ DENSE = [
 ]
 
 
+# Small ones too: small programs then meet templates that are too large, and pieces.  And compiled
+# loops, which short streams don't get, with as little room.
+LIMITS = ("large", "small", "compiled")
+
+
+@contextlib.contextmanager
+def limited(kind: str) -> Iterator[None]:
+    """Streams are made with these limits."""
+    with pytest.MonkeyPatch.context() as patch:
+        if kind == "compiled":
+            assert available(), "numba is in the extra test: pip install 'iosim[test]'"
+            patch.setattr(of_program, "worth", lambda accesses: True)
+            patch.setattr(boxes, "POOL", 64)
+            patch.setattr(boxes, "PHASES", 8)
+        if kind != "large":
+            patch.setattr(templates, "LIMIT", 40)
+            patch.setattr(templates, "WIDE", 60)
+            patch.setattr(templates, "KEPT", 300)
+            patch.setattr(trace_walk, "TOGETHER", 3)
+            patch.setattr(trace_chunks, "AT_ONCE", 100)
+        yield
+
+
 def joined(stream: Stream, chunk: int | None = None) -> tuple[list[int], list[bool]]:
     """Addresses and marks of a whole stream, whose chunks but the last are all as long as said."""
     parts = list(stream.chunks())
@@ -71,9 +96,8 @@ def joined(stream: Stream, chunk: int | None = None) -> tuple[list[int], list[bo
     )
 
 
-def agree(instance: Instance, moves: bool = False, chunk: int = 2**18, **asked: Any) -> Stream:
-    """The stream of an instance, which is what the walker finds."""
-    stream = (transfers if moves else touches)(instance, chunk=chunk, **asked)
+def agree(instance: Instance, moves: bool = False, chunk: int = 2**18, **asked: Any) -> None:
+    """The stream of an instance is what the walker finds, with each of the limits."""
     oracle = Walker(
         instance,
         moves,
@@ -82,13 +106,15 @@ def agree(instance: Instance, moves: bool = False, chunk: int = 2**18, **asked: 
         asked.get("line_words", 1),
         asked.get("positions"),
     )
-    start = {("array" if r.scratch else "tensor", r.name): r.start for r in stream.regions}
-    address, write = joined(stream, chunk)
-    assert address == [start[kind, name] + at for kind, name, at, _ in oracle.found]
-    assert write == [written for *_, written in oracle.found]
-    assert stream.length == len(address)
-    check_regions(stream, instance, oracle, asked.get("line_words", 1))
-    return stream
+    for kind in LIMITS:
+        with limited(kind):
+            stream = (transfers if moves else touches)(instance, chunk=chunk, **asked)
+            start = {("array" if r.scratch else "tensor", r.name): r.start for r in stream.regions}
+            address, write = joined(stream, chunk)
+            assert address == [start[of, name] + at for of, name, at, _ in oracle.found], kind
+            assert write == [written for *_, written in oracle.found], kind
+            assert stream.length == len(address), kind
+            check_regions(stream, instance, oracle, asked.get("line_words", 1))
 
 
 def check_regions(stream: Stream, instance: Instance, oracle: Any, line: int) -> None:
@@ -164,25 +190,27 @@ def test_the_tally_of_transfers_is_the_count() -> None:
 @pytest.mark.parametrize("size", [21, 41, 61])
 @pytest.mark.parametrize("line", [1, 3])
 def test_the_rest_of_a_box_that_is_cut_may_be_one_word(size: int, line: int) -> None:
-    """Boxes are cut after 20 words where they are large (`limits`)."""
+    """Boxes are cut after 20 words where they are large (`limited`)."""
     program = iosim.algorithm("flash2").program
     instance = iosim.bind(program, iosim.Attention(N=2 * size, d=1).sizes, {"B_r": size, "B_c": 2})
     agree(instance, unit="lines", line_words=line, layouts={"K": Tiled(2, 1)})
     agree(instance, moves=True, unit="lines", line_words=line, layouts={"K": Tiled(2, 1)})
 
 
-def test_tiles_of_one_word_more_than_boxes_are_cut_at() -> None:
+@pytest.mark.parametrize("kind", LIMITS)
+def test_tiles_of_one_word_more_than_boxes_are_cut_at(kind: str) -> None:
     """Of a stream that is compiled because it is long."""
     size, line = 2**16 + 1, 3
     program = iosim.algorithm("copy").program
     instance = iosim.bind(program, {"n": 2 * size}, {"B": size})
-    lines = touches(instance, unit="lines", line_words=line)
-    expected: list[int] = []
-    for tile in (range(size), range(size, 2 * size)):
-        for region in lines.regions:
-            expected += dict.fromkeys(region.start + k // line for k in tile)
-    assert joined(lines)[0] == expected
-    assert lines.length == len(expected)
+    with limited(kind):
+        lines = touches(instance, unit="lines", line_words=line)
+        expected: list[int] = []
+        for tile in (range(size), range(size, 2 * size)):
+            for region in lines.regions:
+                expected += dict.fromkeys(region.start + k // line for k in tile)
+        assert joined(lines)[0] == expected
+        assert lines.length == len(expected)
 
 
 @given(st.data())
@@ -230,25 +258,6 @@ def asked_for(draw: st.DrawFn, instance: Instance) -> dict[str, Any]:
     if asked["unit"] == "rows":
         asked["line_words"] = 1
     return asked
-
-
-@pytest.fixture(autouse=True, params=["large", "small", "compiled"])
-def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small limits too: so that small programs meet templates that are too large, and pieces.
-
-    And compiled loops, which short streams don't get, with as little room.
-    """
-    if request.param == "compiled":
-        assert available(), "numba is in the extra test: pip install 'iosim[test]'"
-        monkeypatch.setattr(of_program, "worth", lambda accesses: True)
-        monkeypatch.setattr(boxes, "POOL", 64)
-        monkeypatch.setattr(boxes, "PHASES", 8)
-    if request.param != "large":
-        monkeypatch.setattr(templates, "LIMIT", 40)
-        monkeypatch.setattr(templates, "WIDE", 60)
-        monkeypatch.setattr(templates, "KEPT", 300)
-        monkeypatch.setattr(trace_walk, "TOGETHER", 3)
-        monkeypatch.setattr(trace_chunks, "AT_ONCE", 100)
 
 
 @given(attention_programs(most=6), st.data())
@@ -333,8 +342,10 @@ def test_lengths_of_large_streams_are_known_without_them(name: str) -> None:
     program = algorithm.program_for(problem)
     names = {p.name: p.least + 40 + 7 * k for k, p in enumerate(program.params)}
     instance = iosim.bind(program, problem.sizes, names)
-    assert transfers(instance).length == iosim.count(instance).total_words
-    assert touches(instance).length > iosim.count(instance).total_words
+    counted = iosim.count(instance).total_words
+    for kind in LIMITS:
+        with limited(kind):
+            assert transfers(instance).length == counted < touches(instance).length
 
 
 @pytest.mark.parametrize("name", ["flash2", "split_kv", "matmul", "naive", "flash2_chunked"])
@@ -360,8 +371,11 @@ def test_lengths_in_lines_are_counted_by_phase(name: str, monkeypatch: pytest.Mo
             if problem is problems_[0]:
                 agree(instance, unit="lines", line_words=4, layouts=how)
             else:
-                lines = touches(instance, unit="lines", line_words=4, layouts=how)
-                assert touches(instance).length / 4 < lines.length < touches(instance).length
+                for kind in LIMITS:
+                    with limited(kind):
+                        lines = touches(instance, unit="lines", line_words=4, layouts=how)
+                        words = touches(instance)
+                        assert words.length / 4 < lines.length < words.length
 
 
 def test_what_is_no_stream_is_refused_in_one_line() -> None:
@@ -410,7 +424,6 @@ def test_rows_are_as_long_as_the_layout_says() -> None:
 
 @pytest.mark.parametrize("asked", [{}, {"unit": "rows"}, {"unit": "lines", "line_words": 32}])
 @pytest.mark.parametrize(("B_r", "B_c"), [(64, 64), (128, 64), (256, 256)])
-@pytest.mark.parametrize("limits", ["large"], indirect=True)
 def test_addresses_of_large_tiles_are_made_once(
     B_r: int, B_c: int, asked: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
