@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
-from fusion_graphs import random_graph
+from fusion_graphs import random_crossing, random_graph, random_network
 
 from iosim.base.errors import InputError
 from iosim.models.fusion import Illegal, fused, kernel
-from iosim.models.fusion import best as best_module
-from iosim.models.fusion.groups import Groups, bits
 from iosim.models.layers.graph import Graph
 from iosim.models.operators import operand, operator
 
@@ -101,6 +100,20 @@ def waiting(graph: Graph, seed: int) -> Graph:
     return graph
 
 
+def check_networks(seeds: range) -> None:
+    """Of graphs that are cut in pieces, some of which wait for each other."""
+    fewer = 0
+    for seed in seeds:
+        graph, M = random_network(seed), (8, 14, 30, 90)[seed % 4]
+        if seed % 3 == 0:
+            graph = random_crossing(seed)
+        best = fused(graph, "best", M)
+        assert (best.words, len(best.groups)) == by_brute_force(graph, M), seed
+        assert runs(graph, [list(k.names) for k in best.groups])
+        fewer += best.words < fused(graph, "none", M).words
+    assert fewer > len(seeds) / 2
+
+
 def check(seeds: range) -> None:
     fewer = waits = 0
     for seed in seeds:
@@ -120,6 +133,16 @@ def check(seeds: range) -> None:
 @pytest.mark.parametrize("part", range(4))
 def test_best_is_the_best_of_all_partitions(part: int) -> None:
     check(range(part * 60, part * 60 + 60))
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_pieces_have_the_best_of_all_partitions(part: int) -> None:
+    check_networks(range(part * 60, part * 60 + 60))
+
+
+@pytest.mark.slow
+def test_pieces_have_the_best_of_all_partitions_of_many_more_graphs() -> None:
+    check_networks(range(1000, 4000))
 
 
 @pytest.mark.slow
@@ -149,35 +172,24 @@ def test_two_axes_of_one_operator_that_become_one_are_refused() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_answer_doesn_t_depend_on_the_prices(seed: int) -> None:
-    """Of equally good partitions it is the same one, whatever a linear program's solver found."""
-    groups = Groups(random_graph(seed), 30)
-    legal = groups.legal
-    cost = {mask: found.words * (groups.n + 1) + 1 for mask, found in legal.items()}
-    answers = []
-    for prices in ([0] * groups.n, [1] * groups.n, best_module._prices(groups.n, cost)):
-        assert all(sum(prices[k] for k in bits(m)) <= c for m, c in cost.items())
-        search = best_module._Search(groups, cost, prices)
-        least = search.run(sum(cost[1 << k] for k in range(groups.n)) + 1, search.by_loss)
-        total = sum(cost[m] for m in least)
-        answers.append(search.run(total + 1, best_module._by_size, first=True))
-    assert answers[0] == answers[1] == answers[2]
-
-
-def test_prices_that_are_too_high_are_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Floating point may say anything: the integers that prune are bounds all the same."""
-    import scipy.optimize
-
-    usual = scipy.optimize.linprog
-    expected = [fused(random_graph(seed), "best", 30) for seed in range(20)]
-
-    def wrong(*args: object, **options: object) -> object:
-        found = usual(*args, **options)
-        found.eqlin.marginals = found.eqlin.marginals * 1.5 + 7
-        return found
-
-    monkeypatch.setattr(scipy.optimize, "linprog", wrong)
-    assert [fused(random_graph(seed), "best", 30) for seed in range(20)] == expected
+def test_of_equally_good_partitions_it_is_the_first(seed: int) -> None:
+    """The first kernel has the most operators, then those that come first, and so on."""
+    graph = random_graph(seed, 6)
+    names = [op.name for op in graph.operators]
+    words: dict[tuple[str, ...], int] = {}
+    for size in range(1, len(names) + 1):
+        for group in itertools.combinations(names, size):
+            with contextlib.suppress(Illegal):
+                if hangs_together(graph, list(group)):
+                    words[group] = kernel(graph, group, 30).words
+    ranked = []
+    for groups in partitions(names):
+        ordered = sorted((sorted(g, key=names.index) for g in groups), key=lambda g: names.index(g[0]))
+        keys = [tuple(g) for g in ordered]
+        if all(key in words for key in keys) and runs(graph, ordered):
+            sizes = [(-len(g), [names.index(x) for x in g]) for g in ordered]
+            ranked.append((sum(words[key] for key in keys), len(keys), sizes, keys))
+    assert sorted(k.names for k in fused(graph, "best", 30).groups) == sorted(min(ranked)[3])
 
 
 def test_a_graph_that_is_too_large_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +198,7 @@ def test_a_graph_that_is_too_large_is_said_to_be(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(InputError, match="more than 5 were met"):
         fused(graph, "best", 30)
     monkeypatch.undo()
-    monkeypatch.setattr("iosim.models.fusion.best.STEPS", 1)
+    monkeypatch.setattr("iosim.models.fusion.frontier.STEPS", 1)
     with pytest.raises(InputError, match="aren't found in 1 steps"):
         fused(graph, "best", 30)
 

@@ -157,15 +157,14 @@ def _best(
     memories: int,
 ) -> list[list[list[int]]]:
     """The best partition for each memory; what all larger ones have as well is there once."""
-    masks = [sum(1 << k for k in names) for names in legal]
     found: list[list[list[int]]] = []
     for at in range(min(memories, max(map(len, words)))):
         here = {
-            mask: moved
-            for mask, each in zip(masks, words, strict=True)
+            tuple(names): moved
+            for names, each in zip(legal, words, strict=True)
             if (moved := each[min(at, len(each) - 1)]) is not None
         }
-        found.append([list(bits(mask)) for mask in cheapest(groups, here)])
+        found.append([list(names) for names in cheapest(groups, here)])
     while len(found) > 1 and found[-1] == found[-2]:
         found.pop()
     return found

@@ -4,31 +4,39 @@ Every operator is in one kernel, and kernels can run one after another: none wai
 waits for it.  Among partitions that move equally many words, one with the fewest kernels is taken,
 and of these the first: the one whose first kernel has the most operators, and so on.
 
-Operators in a row are searched by dynamic programming (`iosim.models.fusion.intervals`).
+Operators in a row are searched as such (`iosim.models.fusion.intervals`).  Any other graph is cut:
 
-The search for other graphs goes through the operators in order. The first that is in no kernel yet
-gets each legal kernel in turn that has it and none that is taken. What it prunes by are *prices*: a
-number for each operator, such that no legal kernel costs less than the prices of its operators add
-up to. Whatever is still open costs at least its prices. The best prices are the dual solution of a
-linear program (scipy's HiGHS); they are rounded, and lowered until integers show that no kernel
-costs less, so the result is exact whatever floating point did. Prices are nearly always tight for
-layers, so a few hundred steps are enough. Shortest paths over downsets would not do: the updates of
-a training step hang free of each other, and k of them have 2ᵏ downsets.
+1. **Kernels.**  All legal kernels that begin with an operator follow from the operators that may be
+   with it, and they are listed once for all operators of which this is the same but for names
+   (`iosim.models.fusion.groups`): the layers of a model are alike.
+2. **Pieces.**  Operators that some kernel has together are in one piece, and so are those of two
+   kernels that come together or not at all.  Each piece gets its best partition
+   (`iosim.models.fusion.frontier`), once for all pieces that are alike.
+3. **Together.**  If kernels of several pieces wait for each other, these pieces become one, and it
+   is searched anew.
+
+The result is exact.  No kernel has operators of two pieces, so every partition of the graph is one
+of each piece, and its words and kernels are their sums.  One that can run does so with the kernels
+of one piece and all other operators one by one, too: to split a kernel takes no cycle away from
+others and adds none.  So each piece costs at least what its best partition does that can run among
+single operators, and the graph at least the sum.  Step 3 ends with a partition that can run and
+costs that sum: pieces only become fewer, and a single piece has no other to wait for.  The first of
+equal ones is taken piece by piece: the order is by first operators, each choice lies in one piece,
+and what is best there doesn't depend on the others.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
 from iosim.base.errors import InputError
-from iosim.models.fusion.groups import Groups, bits, ordered
+from iosim.models.fusion.frontier import Option, TooManySteps, cheapest_cover
+from iosim.models.fusion.groups import Groups, ordered
 from iosim.models.fusion.intervals import best_in_a_row, in_a_row
 from iosim.models.fusion.kernels import FusedKernel
+from iosim.base.progress import track
 
-# Steps of a search before it gives up.
-STEPS = 2_000_000
+Places = tuple[int, ...]
 
 
 def best(groups: Groups) -> list[FusedKernel]:
@@ -38,13 +46,17 @@ def best(groups: Groups) -> list[FusedKernel]:
     """
     if in_a_row(groups):
         return best_in_a_row(groups)
-    words = {m: sum(k.words for k in kernels) for m, kernels in groups.choices.items()}
-    kernels = {groups.mask(k): k for choice in groups.choices.values() for k in choice}
-    return [kernels[mask] for mask in cheapest(groups, words)]
+    of_pairs = {groups.places(one): one for both in groups.pairs.values() for one in both}
+    found = []
+    for places in cheapest(groups, groups.words):
+        made = of_pairs.get(places) or groups.kernel(places)
+        assert made is not None
+        found.append(made)
+    return found
 
 
-def cheapest(groups: Groups, words: Mapping[int, int]) -> list[int]:
-    """The kernels of the best partition, as sets, in an order in which they can run.
+def cheapest(groups: Groups, words: Mapping[Places, int]) -> list[Places]:
+    """The kernels of the best partition, by their operators, in an order in which they can run.
 
     Args:
         groups: the operators.
@@ -53,106 +65,113 @@ def cheapest(groups: Groups, words: Mapping[int, int]) -> list[int]:
 
     Raises InputError where the search takes too long.
     """
-    unit = math.gcd(*words.values()) or 1
-    pairs = groups.pairs
-    cost = {
-        mask: moved // unit * (groups.n + 1) + len(pairs.get(mask, "1"))
-        for mask, moved in words.items()
-    }
-    search = _Search(groups, cost, _prices(groups.n, cost))
-    least = search.run(sum(cost[1 << k] for k in range(groups.n)) + 1, search.by_loss)
-    found = search.run(sum(cost[m] for m in least) + 1, _by_size, first=True)
-    masks = [one for mask in found for one in search.kernels(mask)]
-    return [masks[at] for at in ordered([list(bits(mask)) for mask in masks], groups.needs)]
+    sets: list[list[Places]] = [[] for _ in range(groups.n)]
+    for places in words:
+        sets[places[0]].append(places)
+    for each in sets:
+        each.sort(key=lambda places: (-len(places), places))
+    pieces = _join(groups.n, words)
+    known: dict[object, list[int]] = {}
+    solved: dict[Places, list[Places]] = {}
+    while True:
+        for piece in track(pieces, "parts of a graph"):
+            if piece not in solved:
+                solved[piece] = _solve(groups, piece, sets, words, known)
+        kernels = sorted(one for piece in pieces for one in solved[piece])
+        order = ordered(kernels, groups.needs)
+        if len(order) == len(kernels):
+            return [kernels[at] for at in order]
+        pieces = _join(groups.n, [*pieces, *_cycles(groups, kernels)])
 
 
-def _prices(n: int, cost: Mapping[int, int]) -> list[int]:
-    """A price for each operator; those of a kernel add up to no more than its cost."""
+def _join(n: int, sets: Iterable[Sequence[int]]) -> list[Places]:
+    """Operators that hang together by sets."""
+    parent = list(range(n))
+
+    def root(k: int) -> int:
+        while parent[k] != k:
+            parent[k] = k = parent[parent[k]]
+        return k
+
+    for places in sets:
+        for k in places[1:]:
+            parent[root(k)] = root(places[0])
+    found: dict[int, list[int]] = {}
+    for k in range(n):
+        found.setdefault(root(k), []).append(k)
+    return [tuple(places) for places in found.values()]
+
+
+def _cycles(groups: Groups, kernels: Sequence[Places]) -> list[list[int]]:
+    """Operators of kernels that wait for each other."""
     import numpy as np
-    from scipy.optimize import linprog
-    from scipy.sparse import csc_array
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    columns = [list(bits(mask)) for mask in cost]
-    rows = np.concatenate([np.array(c) for c in columns])
-    starts = np.cumsum([0, *map(len, columns)])
-    table = csc_array((np.ones(len(rows)), rows, starts), shape=(n, len(cost)))
-    costs = [float(c) for c in cost.values()]
-    solved = linprog(costs, A_eq=table, b_eq=np.ones(n))  # type: ignore[call-overload]
-    prices = [round(x) for x in solved.eqlin.marginals] if solved.status == 0 else [0] * n
-    for mask, most in cost.items():
-        over = sum(prices[k] for k in bits(mask)) - most
-        if over > 0:
-            prices[next(bits(mask))] -= over
-    return prices
+    owner = {k: at for at, kernel in enumerate(kernels) for k in kernel}
+    edges = [(owner[j], owner[k]) for k, need in enumerate(groups.needs) for j in need]
+    n = len(kernels)
+    table = coo_array((np.ones(len(edges)), tuple(zip(*edges, strict=True))), shape=(n, n))
+    _, label = connected_components(table, connection="strong")
+    found: dict[int, list[int]] = {}
+    for kernel, at in zip(kernels, label, strict=True):
+        found.setdefault(at, []).extend(kernel)
+    return list(found.values())
 
 
-def _by_size(mask: int) -> tuple[int, tuple[int, ...]]:
-    """The most operators first, then those that come first."""
-    return -mask.bit_count(), tuple(bits(mask))
+def _solve(
+    groups: Groups,
+    piece: Places,
+    sets: Sequence[Sequence[Places]],
+    words: Mapping[Places, int],
+    known: dict[object, list[int]],
+) -> list[Places]:
+    """The best partition of a piece."""
+    at = {k: p for p, k in enumerate(piece)}
+    options: list[list[Option]] = []
+    for k in piece:
+        mine: list[Option] = []
+        for places in sets[k]:
+            parts = [groups.places(one) for one in groups.pairs.get(places, ())] or [places]
+            masks = tuple(sum(1 << at[j] for j in part) for part in parts)
+            mine.append((masks, words[places] * (groups.n + 1) + len(parts)))
+        options.append(mine)
+    after = _after(groups, piece)
+    key = tuple(map(tuple, options)), tuple(after)
+    if key not in known:
+        try:
+            known[key] = cheapest_cover(options, after)
+        except TooManySteps as error:
+            raise InputError(
+                f"{groups.graph.name}: the best of the {sum(map(len, options)):,} legal kernels of "
+                f"{len(piece):,} operators that hang together aren't found in {error}: "
+                "search its layers one at a time"
+            ) from None
+    found: list[Places] = []
+    for k, which in zip(piece, known[key], strict=True):
+        if which >= 0:
+            places = sets[k][which]
+            both = groups.pairs.get(places, ())
+            found += [groups.places(one) for one in both] or [places]
+    return found
 
 
-@dataclass
-class _Search:
-    groups: Groups
-    cost: Mapping[int, int]
-    prices: Sequence[int]
-
-    def __post_init__(self) -> None:
-        self.loss = {m: c - sum(self.prices[k] for k in bits(m)) for m, c in self.cost.items()}
-        self.starting: list[list[int]] = [[] for _ in range(self.groups.n)]
-        for mask in self.cost:
-            self.starting[next(bits(mask))].append(mask)
-
-    def by_loss(self, mask: int) -> tuple[int, tuple[int, tuple[int, ...]]]:
-        """What costs the least over its prices first."""
-        return self.loss[mask], _by_size(mask)
-
-    def run(self, below: int, key: Callable[[int], object], first: bool = False) -> list[int]:
-        """The cheapest partition that costs less; or the first, where any is the cheapest."""
-        order = [sorted(masks, key=key) for masks in self.starting]  # type: ignore[arg-type]
-        every = (1 << self.groups.n) - 1
-        # Losses add up to the cost over all prices.
-        room = below - sum(self.prices)
-        found: list[int] = []
-        steps = 0
-        chosen: list[int] = []
-        stack: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]  # covered, loss, depth, next
-        while stack:
-            covered, loss, depth, at = stack.pop()
-            del chosen[depth:]
-            if covered == every:
-                if loss < room:
-                    room, found = loss, list(chosen)
-                    if first:
-                        break
-                continue
-            options = order[next(bits(every & ~covered))]
-            while at < len(options):
-                mask = options[at]
-                at += 1
-                if mask & covered or loss + self.loss[mask] >= room:
-                    continue
-                chosen.append(mask)
-                if mask.bit_count() > 1 and not self._runs(chosen, covered | mask):
-                    chosen.pop()
-                    continue
-                steps += 1
-                if steps > STEPS:
-                    raise InputError(
-                        f"{self.groups.graph.name}: the best of its {len(self.cost):,} legal "
-                        f"kernels aren't found in {STEPS:,} steps: search its layers one at a time"
-                    )
-                stack.append((covered, loss, depth, at))
-                stack.append((covered | mask, loss + self.loss[mask], depth + 1, 0))
-                break
-        return found
-
-    def _runs(self, chosen: Sequence[int], covered: int) -> bool:
-        """Whether kernels can run in some order, with every other operator by itself."""
-        kernels = [list(bits(one)) for mask in chosen for one in self.kernels(mask)]
-        kernels += [[k] for k in bits(((1 << self.groups.n) - 1) & ~covered)]
-        return len(ordered(kernels, self.groups.needs)) == len(kernels)
-
-    def kernels(self, mask: int) -> list[int]:
-        """The operators of each kernel of a set: of one, or of a pair."""
-        return [self.groups.mask(k) for k in self.groups.pairs.get(mask, ())] or [mask]
+def _after(groups: Groups, piece: Places) -> list[int]:
+    """Of each operator, those that come after it directly, or by operators of other pieces."""
+    at = {k: p for p, k in enumerate(piece)}
+    before: dict[int, int] = {}
+    after = [0] * len(piece)
+    for k in range(piece[0], piece[-1] + 1) if len(piece) > 1 else ():
+        mask = 0
+        for j in groups.needs[k]:
+            mask |= before.get(j, 0)
+        if k in at:
+            p = 0
+            while mask:
+                low = mask & -mask
+                after[low.bit_length() - 1] |= 1 << at[k]
+                mask ^= low
+            mask = 1 << at[k]
+        if mask:
+            before[k] = mask
+    return after

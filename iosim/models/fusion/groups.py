@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from typing import Any
 
 from iosim.base.errors import InputError
 from iosim.base.progress import count_done
@@ -43,6 +44,7 @@ class Groups:
     online_softmax: bool = True
     within: int | None = None
     looked: list[int] = field(default_factory=lambda: [0], repr=False, compare=False)
+    _known: dict[tuple[int, int], bool] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def legal(self) -> dict[int, FusedKernel]:
@@ -50,13 +52,8 @@ class Groups:
 
         Raises InputError for a graph with too many.
         """
-        found: dict[int, FusedKernel] = {}
-        with count_done(None, "sets of operators") as report:
-            for k, mask in enumerate(self.sets()):
-                report(k)
-                if (made := self.kernel(list(bits(mask)))) is not None:
-                    found[mask] = made
-        return found
+        found = ((mask, self.kernel(list(bits(mask)))) for mask in self.sets())
+        return {mask: made for mask, made in found if made is not None}
 
     def kernel(self, places: Sequence[int]) -> FusedKernel | None:
         """Operators that hang together as one kernel.
@@ -84,22 +81,35 @@ class Groups:
         )
 
     @cached_property
-    def pairs(self) -> dict[int, tuple[FusedKernel, ...]]:
+    def pairs(self) -> dict[tuple[int, ...], tuple[FusedKernel, ...]]:
         """Two kernels, by the operators of both: attention, and its gradients with P again.
 
         They come together or not at all, and move no more than their operators alone.
         """
-        found: dict[int, tuple[FusedKernel, ...]] = {}
+        found: dict[tuple[int, ...], tuple[FusedKernel, ...]] = {}
         for both in recomputations(self.graph) if self.online_softmax else ():
             places = sorted(self.graph.place[x] for part in both.parts for x in part.names)
             if made := self._build_kernels(places, partial(recomputed, both)):
-                found[_mask(places)] = made
+                found[tuple(places)] = made
         return found
 
     @cached_property
-    def choices(self) -> dict[int, tuple[FusedKernel, ...]]:
-        """What a partition is made of, by its operators: legal kernels, and pairs of them."""
-        return {mask: (one,) for mask, one in self.legal.items()} | self.pairs
+    def words(self) -> dict[tuple[int, ...], int]:
+        """What a partition is made of, by its operators, with its words: kernels, and pairs of them.
+
+        Raises InputError for a graph with too many.
+        """
+        found: dict[tuple[int, ...], int] = {}
+        known: dict[Any, list[tuple[int, int]]] = {}
+        for places, kind, sets in self.regions():
+            if kind not in known:
+                kernels = [(mask, self.kernel([places[k] for k in bits(mask)])) for mask in sets]
+                known[kind] = [(mask, one.words) for mask, one in kernels if one is not None]
+            for mask, words in known[kind]:
+                found[tuple(places[k] for k in bits(mask))] = words
+        return found | {
+            places: sum(one.words for one in both) for places, both in self.pairs.items()
+        }
 
     def _build_kernels(
         self, places: Sequence[int], of: Callable[[int], tuple[FusedKernel, ...]]
@@ -126,9 +136,9 @@ class Groups:
         """Words of the smallest fast memory."""
         return min(self.M, self.within or self.M)
 
-    def mask(self, kernel: FusedKernel) -> int:
+    def places(self, kernel: FusedKernel) -> tuple[int, ...]:
         """The operators of a kernel."""
-        return _mask(self.graph.place[x] for x in kernel.names)
+        return tuple(self.graph.place[x] for x in kernel.names)
 
     def part(self, mask: int) -> Members:
         """The operators of a set."""
@@ -160,9 +170,9 @@ class Groups:
     def behind(self) -> list[int]:
         """All operators that depend on each."""
         found = [0] * self.n
-        for k, before in enumerate(self.ancestors):
-            for j in bits(before):
-                found[j] |= 1 << k
+        for k in reversed(range(self.n)):
+            for j in self.needs[k]:
+                found[j] |= found[k] | 1 << k
         return found
 
     @cached_property
@@ -191,61 +201,95 @@ class Groups:
 
         Raises InputError for a graph with too many.
         """
-        apart = self._never()
-        todo = [1 << k for k in range(self.n)]
-        seen = set(todo)
-        while todo:
-            mask = todo.pop()
-            yield mask
-            near = 0
-            for k in bits(mask):
-                near |= self.neighbors[k]
-            for k in bits(near & ~mask):
-                more = self.closed(mask | 1 << k)
-                self.count(mask.bit_count())
-                if more in seen:
-                    continue
-                if len(seen) >= MOST:
-                    raise self.too_many(f"more than {MOST:,} were met")
-                seen.add(more)
-                if not any(apart[j] & more for j in bits(more)) and self._aligned(more):
-                    todo.append(more)
-        if self.online_softmax:
-            for chain in chains(self.graph, self.graph.operators):
-                yield self.closed(_mask(self.graph.place[op.name] for op in chain))
+        for places, _, sets in self.regions():
+            for mask in sets:
+                yield _mask(places[k] for k in bits(mask))
 
-    def _aligned(self, mask: int) -> bool:
-        try:
-            return bool(self.part(mask).axis)
-        except Illegal:
-            return False
+    def regions(self) -> Iterator[tuple[list[int], Any, list[int]]]:
+        """For each operator: those that may be in a kernel whose first it is, and these `sets`.
 
-    def _never(self) -> list[int]:
-        """For each operator: those with which it is in no legal kernel, because of what they are.
-
-        Where one depends on the other, all that is between them is there, too.
+        Sets are of places in the list.  Between them is what regions that differ in names alone
+        have in common: their sets are the same, and move the same words.
         """
-        ops = self.graph.operators
-        self.count(self.n * (self.n - 1) // 2)
-        found = [0] * self.n
-        pairs = [(j, k) for k in range(self.n) for j in range(k)]
-        for j, k in pairs:
-            if not may(ops[j], ops[k], bool(self.ancestors[k] >> j & 1)):
-                found[j] |= 1 << k
-                found[k] |= 1 << j
-        for early, late in self._waits():
-            for j in bits(early):
-                found[j] |= late
-            for k in bits(late):
-                found[k] |= early
-        direct = list(found)
-        for j, k in pairs:
-            if self.ancestors[k] >> j & 1 and not found[j] >> k & 1:
-                mask = self.closed(1 << j | 1 << k)
-                if any(direct[i] & mask for i in bits(mask)) or not self._aligned(mask):
-                    found[j] |= 1 << k
-                    found[k] |= 1 << j
+        known: dict[Any, list[int]] = {}
+        met = 0
+        with count_done(None, "sets of operators") as report:
+            for k in range(self.n):
+                places = self._region(k)
+                local = _Local.of(self, places)
+                key = local.signature()
+                if key not in known:
+                    known[key] = []
+                    for mask in local.sets():
+                        met += 1
+                        report(met)
+                        if met > MOST:
+                            raise self.too_many(f"more than {MOST:,} were met")
+                        known[key].append(mask)
+                yield places, key, known[key]
+
+    def _region(self, first: int) -> list[int]:
+        """Operators from one on, each of which may be with it, that hang together by such pairs."""
+        found, todo = {first}, [first]
+        while todo:
+            for k in self.partners[todo.pop()]:
+                if k > first and k not in found and not self.apart(first, k):
+                    found.add(k)
+                    todo.append(k)
+        self.count(len(found))
+        return sorted(found.union(*self.attention[first]))
+
+    @cached_property
+    def attention(self) -> list[list[tuple[int, ...]]]:
+        """By its first operator: each attention without a gap."""
+        found: list[list[tuple[int, ...]]] = [[] for _ in range(self.n)]
+        for chain in chains(self.graph, self.graph.operators) if self.online_softmax else ():
+            places = tuple(self.graph.place[op.name] for op in chain)
+            if self.closed(mask := _mask(places)) == mask:
+                found[min(places)].append(places)
         return found
+
+    @cached_property
+    def partners(self) -> list[list[int]]:
+        """The operators with which each shares a tensor, and may be in a kernel."""
+        found: list[list[int]] = []
+        for k, near in enumerate(self.neighbors):
+            found.append([j for j in bits(near) if not self.apart(*sorted((j, k)))])
+        return found
+
+    def apart(self, j: int, k: int) -> bool:
+        """Whether two operators, j before k, are in no legal kernel but attention.
+
+        Either what they are forbids it, or what is between them, or an input waits between them.
+        """
+        if (j, k) not in self._known:
+            ops, depends = self.graph.operators, bool(self.behind[j] >> k & 1)
+            self._known[j, k] = (
+                bool(self._beyond[j] >> k & 1)
+                or not may(ops[j], ops[k], depends)
+                or any(early >> j & 1 and late >> k & 1 for early, late in self.splits)
+            )
+        return self._known[j, k]
+
+    @cached_property
+    def _beyond(self) -> list[int]:
+        """Operators to which a path from each leads by two products, or what is a kernel by itself."""
+        one, two = [0] * self.n, [0] * self.n
+        for k in reversed(range(self.n)):
+            op, every = self.graph.operators[k], self.behind[k] | 1 << k
+            if not fusable(op):
+                one[k] = two[k] = every
+            elif op.kind is CONTRACTION:
+                one[k], two[k] = every, one[k]
+            for j in self.needs[k]:
+                one[j] |= one[k]
+                two[j] |= two[k]
+        return two
+
+    @cached_property
+    def splits(self) -> list[tuple[int, int]]:
+        """What an input waits for, with all before, and what reads it, with all behind."""
+        return list(self._waits())
 
     def _waits(self) -> Iterator[tuple[int, int]]:
         """What an input waits for, with all before, and what reads it, with all behind."""
@@ -256,6 +300,122 @@ class Groups:
             for op in self.graph.readers[given]:
                 late |= 1 << place[op.name] | self.behind[place[op.name]]
             yield 1 << writer | self.ancestors[writer], late
+
+
+@dataclass(frozen=True)
+class _Local:
+    """Operators of a graph by their places in a list, which rises: masks are of these.
+
+    Attributes:
+        groups: of the graph.
+        places: the operators.
+        after: of each, those that depend on it.
+        gaps: of each, those that depend on it by an operator that is not in the list.
+    """
+
+    groups: Groups
+    places: Sequence[int]
+    after: Sequence[int]
+    gaps: Sequence[int]
+
+    @classmethod
+    def of(cls, groups: Groups, places: Sequence[int]) -> _Local:
+        inside = _mask(places)
+        after, gaps = [0] * len(places), [0] * len(places)
+        for a, j in enumerate(places):
+            behind = groups.behind[j]
+            for b in range(a + 1, len(places)):
+                if behind >> places[b] & 1:
+                    after[a] |= 1 << b
+                    if behind & groups.ancestors[places[b]] & ~inside:
+                        gaps[a] |= 1 << b
+        return cls(groups, places, after, gaps)
+
+    @property
+    def attention(self) -> list[int]:
+        """Those that begin with the first operator."""
+        at = {k: a for a, k in enumerate(self.places)}
+        return [_mask(at[k] for k in chain) for chain in self.groups.attention[self.places[0]]]
+
+    def signature(self) -> Any:
+        """All that sets and their words depend on: everything but names."""
+        graph, number = self.groups.graph, dict[str, int]()
+        at = {graph.operators[k].name: a for a, k in enumerate(self.places)}
+        ops, tensors = [], []
+        for k in self.places:
+            op = graph.operators[k]
+            sides = [
+                tuple((number.setdefault(t.name, len(number)), t) for t in side)
+                for side in (op.reads, op.writes)
+            ]
+            ops.append(
+                (
+                    op.kind.name,
+                    op.over,
+                    op.settings,
+                    *(tuple((x, t.axes, t.role, t.dtype) for x, t in side) for side in sides),
+                )
+            )
+            for t in op.writes:
+                tensors.append((graph.uses(t.name, at), number.get(graph.views.get(t.name, ""))))
+        waits = [
+            tuple(_mask(a for a, k in enumerate(self.places) if half >> k & 1) for half in split)
+            for split in self.groups.splits
+        ]
+        return (
+            tuple(ops),
+            tuple(tensors),
+            tuple(self.after),
+            tuple(self.gaps),
+            tuple(waits),
+            tuple(self.attention),
+        )
+
+    def sets(self) -> Iterator[int]:
+        """Those of `Groups.sets` that have the first operator."""
+        places, n = self.places, len(self.places)
+        ahead, apart, near = [0] * n, list(self.gaps), [0] * n
+        for a, j in enumerate(places):
+            for b in bits(self.after[a]):
+                ahead[b] |= 1 << a
+            for b in range(a + 1, n):
+                if self.groups.apart(j, places[b]):
+                    apart[a] |= 1 << b
+                if self.groups.neighbors[j] >> places[b] & 1:
+                    near[a] |= 1 << b
+                    near[b] |= 1 << a
+
+        def closed(mask: int) -> int:
+            behind = before = 0
+            for a in bits(mask):
+                behind |= self.after[a]
+                before |= ahead[a]
+            return mask | (behind & before)
+
+        todo = [1]
+        seen = set(todo)
+        while todo:
+            mask = todo.pop()
+            yield mask
+            around = 0
+            for a in bits(mask):
+                around |= near[a]
+            for a in bits(around & ~mask):
+                more = closed(mask | 1 << a)
+                self.groups.count(mask.bit_count())
+                if more in seen:
+                    continue
+                seen.add(more)
+                if not any(apart[b] & more for b in bits(more)) and self._aligned(more):
+                    todo.append(more)
+        yield from self.attention
+
+    def _aligned(self, mask: int) -> bool:
+        ops = self.groups.graph.operators
+        try:
+            return bool(Members(self.groups.graph, tuple(ops[self.places[a]] for a in bits(mask))).axis)
+        except Illegal:
+            return False
 
 
 def may(first: Operator, second: Operator, depends: bool) -> bool:

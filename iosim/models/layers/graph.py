@@ -150,6 +150,22 @@ class Graph:
             found[shown] += found[name]
         return found
 
+    def uses(self, name: str, at: Mapping[str, int]) -> tuple[Any, ...]:
+        """All that `part` asks of a tensor: whether it is kept, and who reads it.
+
+        Args:
+            name: the tensor's.
+            at: a number for some operators, by name; the others are -1.
+        """
+        return (
+            name in self.output_names,
+            name in self._shown_tensors,
+            *(
+                tuple(sorted({at.get(op.name, -1) for op in ops}))
+                for ops in (self.readers[name], self._users[name])
+            ),
+        )
+
     @cached_property
     def place(self) -> Mapping[str, int]:
         """Where each operator is, by name."""
