@@ -184,7 +184,9 @@ def test_of_equally_good_partitions_it_is_the_first(seed: int) -> None:
                     words[group] = kernel(graph, group, 30).words
     ranked = []
     for groups in partitions(names):
-        ordered = sorted((sorted(g, key=names.index) for g in groups), key=lambda g: names.index(g[0]))
+        ordered = sorted(
+            (sorted(g, key=names.index) for g in groups), key=lambda g: names.index(g[0])
+        )
         keys = [tuple(g) for g in ordered]
         if all(key in words for key in keys) and runs(graph, ordered):
             sizes = [(-len(g), [names.index(x) for x in g]) for g in ordered]

@@ -31,7 +31,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from iosim.base.errors import InputError
 from iosim.models.fusion.frontier import Option, TooManySteps, cheapest_cover
-from iosim.models.fusion.groups import Groups, ordered
+from iosim.models.fusion.groups import Groups, bits, ordered
 from iosim.models.fusion.intervals import best_in_a_row, in_a_row
 from iosim.models.fusion.kernels import FusedKernel
 from iosim.base.progress import track
@@ -114,7 +114,7 @@ def _cycles(groups: Groups, kernels: Sequence[Places]) -> list[list[int]]:
     table = coo_array((np.ones(len(edges)), tuple(zip(*edges, strict=True))), shape=(n, n))
     _, label = connected_components(table, connection="strong")
     found: dict[int, list[int]] = {}
-    for kernel, at in zip(kernels, label, strict=True):
+    for kernel, at in zip(kernels, label.tolist(), strict=True):
         found.setdefault(at, []).extend(kernel)
     return list(found.values())
 
@@ -136,7 +136,7 @@ def _solve(
             masks = tuple(sum(1 << at[j] for j in part) for part in parts)
             mine.append((masks, words[places] * (groups.n + 1) + len(parts)))
         options.append(mine)
-    after = _after(groups, piece)
+    after = _find_successors(groups, piece)
     key = tuple(map(tuple, options)), tuple(after)
     if key not in known:
         try:
@@ -156,7 +156,7 @@ def _solve(
     return found
 
 
-def _after(groups: Groups, piece: Places) -> list[int]:
+def _find_successors(groups: Groups, piece: Places) -> list[int]:
     """Of each operator, those that come after it directly, or by operators of other pieces."""
     at = {k: p for p, k in enumerate(piece)}
     before: dict[int, int] = {}
@@ -166,11 +166,8 @@ def _after(groups: Groups, piece: Places) -> list[int]:
         for j in groups.needs[k]:
             mask |= before.get(j, 0)
         if k in at:
-            p = 0
-            while mask:
-                low = mask & -mask
-                after[low.bit_length() - 1] |= 1 << at[k]
-                mask ^= low
+            for p in bits(mask):
+                after[p] |= 1 << at[k]
             mask = 1 << at[k]
         if mask:
             before[k] = mask

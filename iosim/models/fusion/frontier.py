@@ -1,8 +1,8 @@
 """The cheapest exact cover of operators in order, by dynamic programming over a frontier.
 
-Operators are gone through in the graph's order.  The first that is in no kernel yet gets each option
-in turn that has it, and none that is taken: so all partitions are met.  Before operator p, all that
-the rest of a partition depends on is its *state*: for each kernel that has operators from p on
+Operators are gone through in the graph's order.  The first that is in no kernel yet gets in turn
+each option that has it, and none that is taken: so all partitions are met.  Before operator p, all
+that the rest of a partition depends on is its *state*: for each kernel that has operators from p on
 (*open*), which these are (F), and which operators from p on must come after it, by paths that left
 it (R).  States that are equal have the same ways on, and only the cheapest way to each counts.
 
@@ -12,7 +12,7 @@ when p passes the operator that it leaves; all edges lead to later operators.  T
 kernels, and its edge that counts last, from a to b: b is behind p, so its kernel is open, and it
 reaches a's kernel by edges that have counted; a is in that kernel's F, so it was in the R of b's
 kernel, which now gets b, an operator of its F.  So a state in which some R meets its own F is left
-out, and no other has a cycle.  A kernel that has no operator from p on can be left out of the state:
+out, and no other has a cycle.  A kernel that has no operator from p on needs no place in the state:
 nothing leads into it any more, and what is behind it is in the R of each open one that leads there.
 """
 
@@ -51,7 +51,7 @@ def cheapest_cover(options: Sequence[Sequence[Option]], after: Sequence[int]) ->
     >>> cheapest_cover([[((0b101,), 12), *alone[0]], alone[1], alone[2]], [0, 0, 0])
     [0, 0, -1]
     >>> cheapest_cover([[((0b101,), 12), *alone[0]], alone[1], alone[2]], [0b010, 0b100, 0])
-    [0, 0, 0]
+    [1, 0, 0]
     """
     n = len(options)
     layers: list[dict[State, list[tuple[int, int, State]]]] = [{} for _ in range(n + 1)]
@@ -79,13 +79,13 @@ def cheapest_cover(options: Sequence[Sequence[Option]], after: Sequence[int]) ->
         for state, ways in layer.items():
             totals = [(cost + least[more], at, more) for at, cost, more in ways if more in least]
             if totals:
-                here[state], *way = min(totals, key=lambda total: total[:2])
-                first[state] = way[0], way[1]
+                here[state], at, more = min(totals, key=lambda total: total[:2])
+                first[state] = at, more
         least = here
         chosen.append(first)
-    found, state = [], ()
+    found, now = list[int](), State()
     for first in reversed(chosen):
-        at, state = first[state]
+        at, now = first[now]
         found.append(at)
     return found
 

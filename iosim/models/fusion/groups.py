@@ -1,9 +1,16 @@
 """All legal kernels of a graph: sets of operators that hang together and leave no path out and in.
 
-Sets grow by an operator that shares a tensor with them, and by all that is between it and them.
-Every connected set without such gaps is met that way.  A set is left alone, with all that contain
-it, where no larger one can be legal: two axes of one operator become one, or two of its operators
-can never be together.
+Kernels are listed by their first operator.  Its *region* is all behind it in the order that hangs
+together with it by pairs which share a tensor and may be in one kernel, as each may with the first.
+So a legal kernel lies in the region of its first operator.  There sets grow by an operator that
+shares a tensor with them, and by all that is between it and them.  Every connected set without such
+gaps is met that way.  A set is left alone, with all that contain it, where no larger one can be
+legal: two axes of one operator become one, two of its operators can never be together, or an
+operator outside of the region is between two of them.  Attention is one kernel more.
+
+Which sets there are, and their words, follow from the region, from what of its tensors is kept or
+read outside, and from which paths leave it and come back.  Regions that are the same in all this
+but for names, as those of a model's layers, are searched once.
 """
 
 from __future__ import annotations
@@ -44,7 +51,6 @@ class Groups:
     online_softmax: bool = True
     within: int | None = None
     looked: list[int] = field(default_factory=lambda: [0], repr=False, compare=False)
-    _known: dict[tuple[int, int], bool] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def legal(self) -> dict[int, FusedKernel]:
@@ -95,7 +101,7 @@ class Groups:
 
     @cached_property
     def words(self) -> dict[tuple[int, ...], int]:
-        """What a partition is made of, by its operators, with its words: kernels, and pairs of them.
+        """Words of all that a partition is made of, by its operators: kernels, and pairs of them.
 
         Raises InputError for a graph with too many.
         """
@@ -233,10 +239,10 @@ class Groups:
         found, todo = {first}, [first]
         while todo:
             for k in self.partners[todo.pop()]:
-                if k > first and k not in found and not self.apart(first, k):
+                if k > first and k not in found and not self.conflicts(first, k):
                     found.add(k)
                     todo.append(k)
-        self.count(len(found))
+        self.count(len(found) ** 2 // 4)
         return sorted(found.union(*self.attention[first]))
 
     @cached_property
@@ -254,30 +260,33 @@ class Groups:
         """The operators with which each shares a tensor, and may be in a kernel."""
         found: list[list[int]] = []
         for k, near in enumerate(self.neighbors):
-            found.append([j for j in bits(near) if not self.apart(*sorted((j, k)))])
+            self.count(near.bit_count() // 4)
+            found.append([j for j in bits(near) if not self.conflicts(*sorted((j, k)))])
         return found
 
-    def apart(self, j: int, k: int) -> bool:
+    def conflicts(self, j: int, k: int) -> bool:
         """Whether two operators, j before k, are in no legal kernel but attention.
 
         Either what they are forbids it, or what is between them, or an input waits between them.
         """
-        if (j, k) not in self._known:
-            ops, depends = self.graph.operators, bool(self.behind[j] >> k & 1)
-            self._known[j, k] = (
-                bool(self._beyond[j] >> k & 1)
-                or not may(ops[j], ops[k], depends)
-                or any(early >> j & 1 and late >> k & 1 for early, late in self.splits)
-            )
-        return self._known[j, k]
+        if self._beyond[j] >> k & 1 or not (self._fusable[j] and self._fusable[k]):
+            return True
+        first, second = (self.graph.operators[x] for x in (j, k))
+        if second.kind is CONTRACTION and not may(first, second, bool(self.behind[j] >> k & 1)):
+            return True
+        return any(early >> j & 1 and late >> k & 1 for early, late in self.splits)
+
+    @cached_property
+    def _fusable(self) -> list[bool]:
+        return [fusable(op) for op in self.graph.operators]
 
     @cached_property
     def _beyond(self) -> list[int]:
-        """Operators to which a path from each leads by two products, or what is a kernel by itself."""
+        """Of each: those to which a path has two products, or what is a kernel by itself."""
         one, two = [0] * self.n, [0] * self.n
         for k in reversed(range(self.n)):
             op, every = self.graph.operators[k], self.behind[k] | 1 << k
-            if not fusable(op):
+            if not self._fusable[k]:
                 one[k] = two[k] = every
             elif op.kind is CONTRACTION:
                 one[k], two[k] = every, one[k]
@@ -356,8 +365,9 @@ class _Local:
                     *(tuple((x, t.axes, t.role, t.dtype) for x, t in side) for side in sides),
                 )
             )
-            for t in op.writes:
-                tensors.append((graph.uses(t.name, at), number.get(graph.views.get(t.name, ""))))
+            tensors += [
+                (graph.uses(t.name, at), number.get(graph.views.get(t.name, ""))) for t in op.writes
+            ]
         waits = [
             tuple(_mask(a for a, k in enumerate(self.places) if half >> k & 1) for half in split)
             for split in self.groups.splits
@@ -379,7 +389,7 @@ class _Local:
             for b in bits(self.after[a]):
                 ahead[b] |= 1 << a
             for b in range(a + 1, n):
-                if self.groups.apart(j, places[b]):
+                if self.groups.conflicts(j, places[b]):
                     apart[a] |= 1 << b
                 if self.groups.neighbors[j] >> places[b] & 1:
                     near[a] |= 1 << b
@@ -402,18 +412,21 @@ class _Local:
                 around |= near[a]
             for a in bits(around & ~mask):
                 more = closed(mask | 1 << a)
-                self.groups.count(mask.bit_count())
                 if more in seen:
                     continue
                 seen.add(more)
-                if not any(apart[b] & more for b in bits(more)) and self._aligned(more):
+                possible = not any(apart[b] & more for b in bits(more))
+                self.groups.count(more.bit_count() if possible else 1)
+                if possible and self._aligned(more):
                     todo.append(more)
         yield from self.attention
 
     def _aligned(self, mask: int) -> bool:
         ops = self.groups.graph.operators
         try:
-            return bool(Members(self.groups.graph, tuple(ops[self.places[a]] for a in bits(mask))).axis)
+            return bool(
+                Members(self.groups.graph, tuple(ops[self.places[a]] for a in bits(mask))).axis
+            )
         except Illegal:
             return False
 
