@@ -30,11 +30,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from iosim.base.errors import InputError
+from iosim.base.progress import track
 from iosim.models.fusion.frontier import Option, TooManySteps, cheapest_cover
 from iosim.models.fusion.groups import Groups, bits, ordered
 from iosim.models.fusion.intervals import best_in_a_row, in_a_row
 from iosim.models.fusion.kernels import FusedKernel
-from iosim.base.progress import track
 
 Places = tuple[int, ...]
 
