@@ -119,7 +119,10 @@ class Affine(Hashed):
 
     def at(self, env: Mapping[Any, Any]) -> Any:
         """The value where `env` gives every name, a number or an array."""
-        return self.const + sum(c * env[name] for name, c in self.terms)
+        total: Any = 0
+        for name, c in self.terms:
+            total = total + c * env[name]
+        return self.const + total
 
     def __str__(self) -> str:
         positive_first = sorted(self.terms, key=lambda term: (term[1] < 0, str(term[0])))

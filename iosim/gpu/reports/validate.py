@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -318,7 +318,7 @@ def _summary(found: list[ValidateRow], drawn: Mapping[str, int]) -> str:
 def _table(folder: Path) -> ReportTable:
     record = read_record(folder, needed=False)
     found, drawn = validate_rows(record), record.drawn
-    rows = [asdict(r) | {"unexplained": r.unexplained, "good": r.good} for r in found]
+    rows = [vars(r) | {"unexplained": r.unexplained, "good": r.good} for r in found]
     shown = {
         "beside_fused": any(not math.isnan(r.beside_fused) for r in found),  # not in older records
         "dead_load": any(r.dead_load for r in found),
