@@ -75,7 +75,7 @@ GPT2 = ("--N", "1024", "--d", "64", "--M", "24576")
 
 
 def test_algorithms() -> None:
-    text = ok("algorithms")
+    text = ok("schedules")
     for name in iosim.ALGORITHMS:
         assert name in text
 

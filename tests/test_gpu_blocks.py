@@ -235,7 +235,7 @@ def test_cases_of_patterns_are_for_schedules_with_block_masks():
     report = gpu_report("validate")
     given = {o.name: o.parse(o.default) for o in report.options}
     with pytest.raises(iosim.InputError, match="flash2 run no case of band"):
-        report.plan(given | {"algorithms": ("flash2",), "cases": ("band",)})
+        report.plan(given | {"schedule": ("flash2",), "case": ("band",)})
     both = validate_jobs(
         ("flash2", "block_sparse"), (64,), (16384,), (128,), cases=("dense", "band")
     )

@@ -111,22 +111,22 @@ def test_the_command_prints_a_plan_without_a_gpu():
 def test_what_a_draw_chooses_is_not_typed_beside_it():
     report = gpu_report("validate")
     given = {o.name: o.parse(o.default) for o in report.options}
-    assert given["cases"] == ("dense",)
-    cases = next(o for o in report.options if o.name == "cases")
+    assert given["case"] == ("dense",)
+    cases = next(o for o in report.options if o.name == "case")
     assert cases.parse("200") == 200
     assert cases.parse("causal,decode") == ("causal", "decode")
     with pytest.raises(InputError, match="chooses d: leave out --d"):
-        report.plan(given | {"cases": 3, "d": (48,)})
+        report.plan(given | {"case": 3, "d": (48,)})
     with pytest.raises(InputError, match="chooses target: leave out --target"):
-        report.plan(given | {"cases": 3, "target": "hopper"})
+        report.plan(given | {"case": 3, "target": "hopper"})
     with pytest.raises(InputError, match="need a block mask"):
-        report.plan(given | {"cases": 3, "algorithms": ("block_sparse",)})
+        report.plan(given | {"case": 3, "schedule": ("block_sparse",)})
 
 
 def test_the_record_says_the_seed_and_what_the_chip_cannot_hold_is_apart(tmp_path):
     report = gpu_report("validate")
     given = {o.name: o.parse(o.default) for o in report.options}
-    (run, _) = report.plan(given | {"cases": 1, "seed": 9, "algorithms": ("copy",)})
+    (run, _) = report.plan(given | {"case": 1, "seed": 9, "schedule": ("copy",)})
     assert run.asked["drawn"] == {"seed": 9, "number": 1}
     folder = tmp_path / "validate"
     folder.mkdir()

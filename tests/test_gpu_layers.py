@@ -458,13 +458,13 @@ def test_every_case_has_a_graph_in_each_variant():
 
 def test_the_plan_shares_its_seconds_and_reads_few_counters():
     given = {
-        "models": cases.MODELS,
-        "phases": cases.PHASES,
-        "variants": tuple(VARIANTS),
+        "model": cases.MODELS,
+        "phase": cases.PHASES,
+        "variant": tuple(VARIANTS),
         "seconds": 380,
         "quick": False,
         "counters": True,
-        "ordinary": True,
+        "vector_flop": True,
     }
     measure, profile = gpu_report("layers").plan(given)
     assert measure.asked["measure_s"] + measure.asked["profile_s"] == pytest.approx(380)
@@ -472,7 +472,7 @@ def test_the_plan_shares_its_seconds_and_reads_few_counters():
     assert gpu_report("layers").counters(given) == "wanted"
     assert gpu_report("layers").counters({**given, "counters": False}) == ""
     assert len(profile.others) == len(launch_counters.COUNTERS) == 16
-    _, fewer = gpu_report("layers").plan({**given, "ordinary": False})
+    _, fewer = gpu_report("layers").plan({**given, "vector_flop": False})
     assert len(fewer.others) == 10
     (only,) = gpu_report("layers").plan({**given, "counters": False})
     assert not only.counters

@@ -348,8 +348,8 @@ def _run(report, folder, monkeypatch, **given):
 
 
 def test_a_run_without_counters_warns_where_it_can_do_without(tmp_path, monkeypatch):
-    given = {"algorithms": ("copy",), "d": (64,), "M": (8192,), "N": (1024,), "dtype": ("fp16",)}
-    given["cases"] = ("dense",)
+    given = {"schedule": ("copy",), "d": (64,), "M": (8192,), "N": (1024,), "dtype": ("fp16",)}
+    given["case"] = ("dense",)
     (tmp_path / "report.csv").write_text("of an earlier run")
     assert _run("validate", tmp_path, monkeypatch, **given, counters=True) == requirements.NO_NCU
     assert sorted(p.name for p in tmp_path.iterdir()) == [

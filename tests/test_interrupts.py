@@ -25,7 +25,7 @@ COMMANDS = (
     "count flash2 --N 65536 --d 64 --M 24576",
     "bounds --N 4096 --d 64 --M 9999",
     "tightness --N 4096 --d 64 --M 256:65536:x1.01",
-    "algorithms",
+    "schedules",
     "plot missing.csv",
     "gpu emit flash2",
     "prove hong_kung",
@@ -197,8 +197,8 @@ def test_an_interrupted_verification_is_one_line_and_writes_nothing(
 PRINTING = (
     "--help",
     "--version",
-    "algorithms",
-    "algorithms --json",
+    "schedules",
+    "schedules --json",
     "show flash2",
     "gpu --help",
     "count flash2 --N 99 --d 8 --M 999",
@@ -229,7 +229,7 @@ def test_a_reader_that_goes_away_is_no_error(words: str) -> None:
     "words",
     [
         words
-        if words in ("gpu --help", "algorithms", "algorithms --json", "show flash2")
+        if words in ("gpu --help", "schedules", "schedules --json", "show flash2")
         else pytest.param(words, marks=pytest.mark.slow)
         for words in PRINTING
     ],
@@ -243,12 +243,12 @@ def test_outputs_that_are_closed_are_no_error(words: str, closed: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-WORDY = ["algorithms", "algorithms --json", "show naive", "--help", "gpu --help", "count é"]
+WORDY = ["schedules", "schedules --json", "show naive", "--help", "gpu --help", "count é"]
 
 
 def check_escaped(words: str, encoding: str, code: int, out: bytes) -> None:
     assert code == (2 if words == "count é" else 0)
-    if words == "algorithms --json":
+    if words == "schedules --json":
         rows = json.loads(out.decode(encoding))
         assert any("√" in row["cost"] for row in rows)
 
@@ -277,7 +277,7 @@ def test_an_output_that_lacks_characters_gets_them_escaped(
 @pytest.mark.parametrize(
     ("words", "encoding"),
     [
-        ("algorithms --json", "ascii"),
+        ("schedules --json", "ascii"),
         ("show naive", "cp437"),
         ("--help", "latin-1"),
         ("count é", "ascii"),

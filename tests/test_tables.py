@@ -117,7 +117,7 @@ ATTENTION = ("--N", "1234567", "--d", "97", "--M", "24576")
 # A command, and the rows of its JSON that its tables show.
 TABLES: dict[str, tuple[tuple[str, ...], Callable[[Any], list[dict[str, Any]]]]] = {
     "algorithms": (
-        ("algorithms",),
+        ("schedules",),
         lambda found: only(
             found, "algorithm", "problem", "lacks", "needs", "tiles", "cost", "source"
         ),

@@ -45,7 +45,7 @@ def schedules(as_json: bool) -> None:
         opt.print_json(found)
         return
     opt.print_table(
-        ["algorithm", "problem", "tiles", "cost (words)", "source", "options"],
+        ["schedule", "problem", "tiles", "cost (words)", "source", "options"],
         [
             [
                 a["algorithm"],
