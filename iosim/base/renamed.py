@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from functools import cache
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import ParamSpec, TypeVar
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
 
 @cache
@@ -31,3 +36,33 @@ def format_renaming(old: str, new: str) -> str:
     'hue is now called colour; the old name goes with the next version'
     """
     return f"{old} is now called {new}; the old name goes with the next version"
+
+
+def rename_argument(
+    old: str, new: str
+) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
+    """A decorator of functions that take an argument by its old name, too, and then warn.
+
+    Raises TypeError, at a call, for an argument by both names.
+
+    >>> @rename_argument("hue", "color")
+    ... def paint(*, color): return color
+    >>> with warnings.catch_warnings(record=True):
+    ...     color = paint(hue="red")
+    >>> color
+    'red'
+    """
+
+    def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+        @wraps(function)
+        def call(*args: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
+            if old in options:
+                if new in options:
+                    raise TypeError(f"{function.__name__}: {old} is {new}: give one")
+                renamed(f"{function.__name__}({old}=…)", f"{new}=…")
+                options[new] = options.pop(old)
+            return function(*args, **options)
+
+        return call
+
+    return decorate

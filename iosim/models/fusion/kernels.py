@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from iosim.base.errors import InputError, closest
+from iosim.base.renamed import rename_argument
 from iosim.models.fusion import online
 from iosim.models.fusion.members import Illegal, Members, fusable
 from iosim.models.fusion.products import products
@@ -44,6 +45,7 @@ class FusedKernel:
         return self.crossing.words
 
 
+@rename_argument("intermediate_tiles", "online_softmax")
 def kernel(
     graph: Graph, names: Collection[str], M: int, *, online_softmax: bool = True
 ) -> FusedKernel:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iosim.base.errors import InputError, closest
+from iosim.base.renamed import rename_argument
 from iosim.core.problem import check_size
 from iosim.models.fusion.best import best
 from iosim.models.fusion.groups import Groups
@@ -62,6 +63,7 @@ class Fusion:
     of: Callable[[Graph, int, bool, int | None], Partition]
 
 
+@rename_argument("intermediate_tiles", "online_softmax")
 def fused(
     graph: Graph, how: str, M: int, *, online_softmax: bool = True, within: int | None = None
 ) -> Partition:
