@@ -42,10 +42,6 @@ MI300X = Hardware(
         "peak tf32": f"{_CDNA3}; its table calls it vector, its text a matrix core's",
         "peak fp32": f"{_CDNA3}: both vector and matrix",
         "peak fp64": f"{_CDNA3}: matrix; 81.7 vector",
-        **dict.fromkeys(
-            ("cores", "sram_bytes", "register_bytes", "cache L1, of one CU", "cache L2, of 8 dies"),
-            _SPECS,
-        ),
         "sram_bytes": f"{_SPECS}: LDS",
         "capacity_bytes": f"{_SPECS}, under GiB; data sheets print GB, as for every board here",
         "register_bytes": f"{_SPECS}: vector registers",
@@ -55,7 +51,7 @@ MI300X = Hardware(
         "directions",
         "year": "jaredwatkins.com/research/ai-accelerators/amd-instinct/mi300-series",
     },
-)
+).with_source(_SPECS)
 
 TPU_V5P = Hardware(
     name="tpu-v5p",
@@ -71,8 +67,6 @@ TPU_V5P = Hardware(
     capacity_bytes=95 * GIB,
     link_bytes_per_s=1200 * GB,
     sources={
-        "cores": _V5P,
-        "peak bf16": _V5P,
         "peak fp8": f"{_V5P}; {_JAX} has none",
         "sram_bytes": f"{_JAX}: VMEM of one TensorCore",
         "cache_bytes": f"{_JAX}: VMEM of both TensorCores; no cache is between it and HBM",
@@ -84,7 +78,7 @@ TPU_V5P = Hardware(
         "year": "announced on 6 December 2023 (centerconsulting.com/ai-library/milestones/"
         "2023-tpu-v5p)",
     },
-)
+).with_source(_V5P)
 
 EPYC_9654 = Hardware(
     name="epyc-9654",
@@ -100,7 +94,6 @@ EPYC_9654 = Hardware(
     capacity_bytes=6000 * GB,
     price_usd=11_805,
     sources={
-        "cores": _GENOA,
         "sram_bytes": f"{_GENOA}: the L2 of one core, 96 MB in all",
         "cache_bytes": f"{_GENOA}: 12 dies with 32 MB each, of which a core's own die is the near "
         "one",
@@ -116,4 +109,4 @@ EPYC_9654 = Hardware(
         "price_usd": "fanaticosdelhardware.com/amd-epyc-9654-superior-ryzen-threadripper-pro-"
         "5995wx-en-casi-un-30-en-passmark; clock, too",
     },
-)
+).with_source(_GENOA)

@@ -7,7 +7,7 @@ peaks and other caches are tables.  ``docs/machines.md`` has an example.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,11 @@ def described(path: str | Path) -> Hardware:
         sources = told.pop("sources", {})
         name = told.get("name", Path(path).stem)
         texts = {"name": name, "title": name, "core": "core", "cache": "last cache"}
-        own = Hardware(**texts | told | {"drivers": tuple(told.get("drivers", ()))})
-        given = {what: where for what, value, *_ in own.numbers() if value is not None}
-        if "launch_s" not in told:
-            del given["launch_s"]
-        return replace(own, sources=given | sources)
+        if "launch_s" in told:
+            sources = {"launch_s": where} | sources
+        drivers = tuple(told.get("drivers", ()))
+        own = Hardware(**texts | told | {"drivers": drivers, "sources": sources})
+        return own.with_source(where)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 

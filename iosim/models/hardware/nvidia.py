@@ -8,6 +8,8 @@ differ, the source has both.
 
 from __future__ import annotations
 
+from typing import Any
+
 from iosim.models.hardware.record import GB, KIB, MIB, TERA, Hardware
 
 _P100 = (
@@ -34,17 +36,17 @@ _L2 = (
     "in a clock times the clock of the full chip ({arithmetic}){measured}"
 )
 _BENCHES = "github.com/te42kyfo/gpu-benches at 1c36d50"
-_CORE = ("cores", "sram_bytes", "register_bytes")
+# What all have in common.
+_GPU: dict[str, Any] = {"core": "SM", "cache": "L2", "register_bytes": 256 * KIB}
+_L1 = "L1 with shared memory, of one SM"
 
 P100 = Hardware(
     name="p100",
     title="Tesla P100 SXM2 16 GB",
-    core="SM",
-    cache="L2",
+    **_GPU,
     year=2016,
     cores=56,
     sram_bytes=64 * KIB,
-    register_bytes=256 * KIB,
     cache_bytes=4 * MIB,
     peaks={"fp16": 21.2 * TERA, "fp32": 10.6 * TERA, "fp64": 5.3 * TERA},
     dram_bytes_per_s=732 * GB,
@@ -52,10 +54,7 @@ P100 = Hardware(
     link_bytes_per_s=160 * GB,
     price_usd=129_000 / 8,
     drivers=("Tesla P100-SXM2-16GB",),
-    sources=dict.fromkeys(
-        (*_CORE, "cache_bytes", "peak fp32", "peak fp64", "capacity_bytes"), _P100
-    )
-    | {
+    sources={
         "peak fp16": f"{_GP100}; twice fp32: it has no tensor cores",
         "dram_bytes_per_s": "microway.com/hpc-tech-tips/nvidia-tesla-p100-nvlink-16gb-gpu-"
         "accelerator-pascal-gp100-sxm2-close; NVIDIA printed 720 when it was announced",
@@ -65,39 +64,25 @@ P100 = Hardware(
         "price_usd": "an eighth of a DGX-1, $129,000 with all that is in it (tractica.omdia.com/"
         "automation-robotics/nvidia-releases-the-fastest-deep-learning-system-yet)",
     },
-)
+).with_source(_P100)
 
 V100 = Hardware(
     name="v100",
     title="Tesla V100 SXM2 16 GB",
-    core="SM",
-    cache="L2",
+    **_GPU,
     year=2017,
     cores=80,
     sram_bytes=96 * KIB,
-    register_bytes=256 * KIB,
     cache_bytes=6 * MIB,
     peaks={"fp16": 125 * TERA, "fp32": 15.7 * TERA, "fp64": 7.8 * TERA},
     dram_bytes_per_s=900 * GB,
     capacity_bytes=16 * GB,
     link_bytes_per_s=300 * GB,
     l2_bytes_per_s=3133 * GB,
-    caches={"L1 with shared memory, of one SM": 128 * KIB},
+    caches={_L1: 128 * KIB},
     price_usd=149_000 / 8,
     drivers=("Tesla V100-SXM2-16GB",),
-    sources=dict.fromkeys(
-        (
-            *_CORE,
-            "cache_bytes",
-            "capacity_bytes",
-            "year",
-            "dram_bytes_per_s",
-            "link_bytes_per_s",
-            "cache L1 with shared memory, of one SM",
-        ),
-        _V100,
-    )
-    | {
+    sources={
         "peak fp16": f"{_V100}: tensor cores; 120 when it was announced, with a clock of 1.455 GHz",
         "peak fp32": f"{_V100}: 80 SMs × 64 units × 2 × 1.53 GHz; 15 when it was announced",
         "peak fp64": f"{_V100}: half of fp32; 7.5 when it was announced",
@@ -108,17 +93,15 @@ V100 = Hardware(
         "price_usd": "an eighth of a DGX-1 with V100, $149,000 with all that is in it "
         "(tweaktown.com/news/57488)",
     },
-)
+).with_source(_V100)
 
 A100 = Hardware(
     name="a100",
     title="A100 SXM4 40 GB",
-    core="SM",
-    cache="L2",
+    **_GPU,
     year=2020,
     cores=108,
     sram_bytes=164 * KIB,
-    register_bytes=256 * KIB,
     cache_bytes=40 * MIB,
     peaks={
         "fp16": 312 * TERA,
@@ -131,27 +114,10 @@ A100 = Hardware(
     capacity_bytes=40 * GB,
     link_bytes_per_s=600 * GB,
     l2_bytes_per_s=7219 * GB,
-    caches={"L1 with shared memory, of one SM": 192 * KIB},
+    caches={_L1: 192 * KIB},
     price_usd=199_000 / 8,
     drivers=("NVIDIA A100-SXM4-40GB", "A100-SXM4-40GB"),
-    sources=dict.fromkeys(
-        (
-            "cores",
-            "register_bytes",
-            "cache_bytes",
-            "peak fp16",
-            "peak bf16",
-            "peak tf32",
-            "peak fp32",
-            "capacity_bytes",
-            "year",
-            "dram_bytes_per_s",
-            "link_bytes_per_s",
-            "cache L1 with shared memory, of one SM",
-        ),
-        _A100,
-    )
-    | {
+    sources={
         "sram_bytes": f"{_A100}; also docs.nvidia.com/cuda/ampere-tuning-guide",
         "peak fp64": f"{_A100}: tensor cores; 9.7 without",
         "l2_bytes_per_s": _L2.format(
@@ -161,17 +127,15 @@ A100 = Hardware(
         "price_usd": "an eighth of a DGX A100, $199,000 with all that is in it "
         "(gadgetmix.com/nvidia-a100-gpu-with-ampere-architecture)",
     },
-)
+).with_source(_A100)
 
 A100_80GB = Hardware(
     name="a100-80gb",
     title="A100 SXM4 80 GB",
-    core="SM",
-    cache="L2",
+    **_GPU,
     year=2020,
     cores=A100.cores,
     sram_bytes=A100.sram_bytes,
-    register_bytes=A100.register_bytes,
     cache_bytes=A100.cache_bytes,
     peaks=A100.peaks,
     caches=A100.caches,
@@ -182,7 +146,9 @@ A100_80GB = Hardware(
     launch_s=2.6e-6,
     drivers=("NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"),
     sources={
-        **{what: source for what, source in A100.sources.items() if what != "price_usd"},
+        "sram_bytes": A100.sources["sram_bytes"],
+        "peak fp64": A100.sources["peak fp64"],
+        "l2_bytes_per_s": A100.sources["l2_bytes_per_s"],
         "dram_bytes_per_s": _A100_80,
         "capacity_bytes": _A100_80,
         "year": "November 2020, recalled and not read; between May 2020 and June 2021 by nvplay.ru/"
@@ -191,17 +157,15 @@ A100_80GB = Hardware(
         "64 KiB, queued one after another, at 25 GB/s, which is 2.6 µs each with their own time; "
         "1.4 µs in a CUDA graph; a host that can't keep the queue filled takes longer",
     },
-)
+).with_source(_A100)
 
 H100 = Hardware(
     name="h100",
     title="H100 SXM5 80 GB",
-    core="SM",
-    cache="L2",
+    **_GPU,
     year=2022,
     cores=132,
     sram_bytes=228 * KIB,
-    register_bytes=256 * KIB,
     cache_bytes=50 * MIB,
     peaks={
         "fp16": 989.4 * TERA,
@@ -215,26 +179,9 @@ H100 = Hardware(
     capacity_bytes=80 * GB,
     link_bytes_per_s=900 * GB,
     l2_bytes_per_s=8986 * GB,
-    caches={"L1 with shared memory, of one SM": 256 * KIB},
+    caches={_L1: 256 * KIB},
     drivers=("NVIDIA H100 80GB HBM3",),
-    sources=dict.fromkeys(
-        (
-            "cores",
-            "register_bytes",
-            "cache_bytes",
-            "peak fp16",
-            "peak bf16",
-            "peak fp8",
-            "peak tf32",
-            "peak fp32",
-            "capacity_bytes",
-            "year",
-            "link_bytes_per_s",
-            "cache L1 with shared memory, of one SM",
-        ),
-        _H100,
-    )
-    | {
+    sources={
         "sram_bytes": f"{_H100}; also docs.nvidia.com/cuda/hopper-tuning-guide",
         "peak fp64": f"{_H100}: tensor cores; 33.5 without",
         "dram_bytes_per_s": f"NVIDIA H100 datasheet 2430615 (2024), p. 2; 3352 in {_H100}",
@@ -242,17 +189,15 @@ H100 = Hardware(
             arithmetic="5120 B × 1.755 GHz, the bytes of an A100", measured=""
         ),
     },
-)
+).with_source(_H100)
 
 H200 = Hardware(
     name="h200",
     title="H200 SXM 141 GB",
-    core="SM",
-    cache="L2",
+    **_GPU,
     year=2024,
     cores=132,
     sram_bytes=228 * KIB,
-    register_bytes=256 * KIB,
     cache_bytes=60 * MIB,
     peaks=H100.peaks,
     dram_bytes_per_s=4800 * GB,
@@ -262,9 +207,8 @@ H200 = Hardware(
     drivers=("NVIDIA H200",),
     sources={
         **dict.fromkeys((f"peak {dtype}" for dtype in H100.peaks), _H200_FLOP),
-        **dict.fromkeys(("dram_bytes_per_s", "capacity_bytes", "link_bytes_per_s", "year"), _H200),
         **dict.fromkeys(
-            ("sram_bytes", "register_bytes", "cache L1 with shared memory, of one SM"),
+            ("sram_bytes", "register_bytes", f"cache {_L1}"),
             f"{_H100}: the same GH100 chip",
         ),
         "cores": "as the driver reports it (recorded in experiments/data/gpu/h200)",
@@ -272,17 +216,15 @@ H200 = Hardware(
         "L2 of the GH100 chip (H100 white paper, p. 18), of which an H100 has 50 MB; NVIDIA "
         "training slides print 50 MB for the H200, too",
     },
-)
+).with_source(_H200)
 
 B200 = Hardware(
     name="b200",
     title="B200 SXM 180 GB",
-    core="SM",
-    cache="L2",
+    **_GPU,
     year=2024,
     cores=148,
     sram_bytes=228 * KIB,
-    register_bytes=256 * KIB,
     cache_bytes=253 * MIB // 2,
     peaks={
         "fp16": 2250 * TERA,
@@ -295,15 +237,12 @@ B200 = Hardware(
     dram_bytes_per_s=7700 * GB,
     capacity_bytes=180 * GB,
     link_bytes_per_s=1800 * GB,
-    caches={"L1 with shared memory, of one SM": 256 * KIB},
+    caches={_L1: 256 * KIB},
     drivers=("NVIDIA B200",),
     sources={
         **dict.fromkeys(("peak fp16", "peak bf16", "peak fp8", "peak tf32"), _B200_HALF),
         **dict.fromkeys(("peak fp32", "peak fp64"), f"{_B200}; 80 and 40 in earlier tables"),
-        **dict.fromkeys(("capacity_bytes", "link_bytes_per_s", "year"), _B200),
-        "cache L1 with shared memory, of one SM": (
-            "chipsandcheese.com/p/nvidias-b200-keeping-the-cuda-juggernaut"
-        ),
+        f"cache {_L1}": ("chipsandcheese.com/p/nvidias-b200-keeping-the-cuda-juggernaut"),
         **dict.fromkeys(("cores", "register_bytes"), _B200_BOARD),
         "sram_bytes": f"{_B200_BOARD}; also docs.nvidia.com/cuda/blackwell-tuning-guide",
         "cache_bytes": f"{_B200_BOARD}; 126 MB for GB200 in docs.nvidia.com/cuda/"
@@ -312,4 +251,4 @@ B200 = Hardware(
         "Table 3, and 7.67 from bus and clock of a board (github.com/pytorch/ao/pull/4002), but "
         "64 TB/s for 8 GPUs on the DGX B200 page",
     },
-)
+).with_source(_B200)

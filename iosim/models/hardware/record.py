@@ -8,7 +8,7 @@ and its DRAM (`dram_bytes_per_s`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from iosim.base.errors import InputError, closest
@@ -32,9 +32,16 @@ NO_SOURCE = "no source"
 _UNITS = {"GB": 10**9, "GiB": 2**30, "MB": 10**6, "MiB": 2**20, "kB": 10**3, "KiB": 2**10, "B": 1}
 
 
-def _number(unit: str, says: str, whole: bool = False, needed: bool = False) -> dict[str, Any]:
+def _describe_number(
+    unit: str, says: str, whole: bool = False, needed: bool = False
+) -> dict[str, Any]:
     """What is known of a field that is a number."""
     return {"unit": unit, "says": says, "whole": whole, "needed": needed}
+
+
+def _number(*known: Any, default: Any = None) -> Any:
+    """A field that may be left out; arguments as of `_describe_number`."""
+    return field(default=default, metadata=_describe_number(*known))
 
 
 @dataclass(frozen=True)
@@ -82,26 +89,20 @@ class Hardware:
     title: str
     core: str
     cache: str
-    cores: int = field(metadata=_number("", "cores", True, True))
+    cores: int = field(metadata=_describe_number("", "cores", True, True))
     peaks: Mapping[str, float] = field(hash=False)
-    dram_bytes_per_s: float = field(metadata=_number("B/s", "bandwidth, L2↔DRAM", False, True))
-    capacity_bytes: int = field(metadata=_number("B", "capacity of DRAM", True, True))
-    sram_bytes: int | None = field(
-        default=None, metadata=_number("B", "memory of one core", True, True)
+    dram_bytes_per_s: float = field(
+        metadata=_describe_number("B/s", "bandwidth, L2↔DRAM", False, True)
     )
-    register_bytes: int | None = field(
-        default=None, metadata=_number("B", "registers of one core", True)
-    )
-    cache_bytes: int | None = field(
-        default=None, metadata=_number("B", "last cache of the chip", True, True)
-    )
-    l2_bytes_per_s: float | None = field(default=None, metadata=_number("B/s", "bandwidth, SM↔L2"))
-    link_bytes_per_s: float | None = field(
-        default=None, metadata=_number("B/s", "links to other devices, both directions")
-    )
-    launch_s: float = field(default=LAUNCH_S, metadata=_number("s", "launch of a kernel"))
-    price_usd: float | None = field(default=None, metadata=_number("US$", "price when new"))
-    year: int | None = field(default=None, metadata=_number("", "first shipment", True))
+    capacity_bytes: int = field(metadata=_describe_number("B", "capacity of DRAM", True, True))
+    sram_bytes: int | None = _number("B", "memory of one core", True, True)
+    register_bytes: int | None = _number("B", "registers of one core", True)
+    cache_bytes: int | None = _number("B", "last cache of the chip", True, True)
+    l2_bytes_per_s: float | None = _number("B/s", "bandwidth, SM↔L2")
+    link_bytes_per_s: float | None = _number("B/s", "links to other devices, both directions")
+    launch_s: float = _number("s", "launch of a kernel", default=LAUNCH_S)
+    price_usd: float | None = _number("US$", "price when new")
+    year: int | None = _number("", "first shipment", True)
     caches: Mapping[str, int] = field(default_factory=dict, hash=False)
     drivers: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -155,6 +156,15 @@ class Hardware:
         if what == "launch_s" and what not in self.sources:
             return ASSUMED
         return self.sources.get(what, NO_SOURCE)
+
+    def with_source(self, source: str) -> Hardware:
+        """The same; numbers without a source of their own, but a launch's, are from this one."""
+        known = {
+            what: source
+            for what, value in self._numbers().items()
+            if value is not None and what != "launch_s"
+        }
+        return replace(self, sources={**known, **self.sources})
 
     def peak(self, dtype: str) -> float:
         """FLOP per second on inputs of `dtype`; InputError names the dtypes that have a peak."""

@@ -5,7 +5,7 @@ Each gets the translation and a node, and gives a `Value`, or several.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iosim.base.errors import InputError
 from iosim.models.layers.aten_rows import (
@@ -20,24 +20,27 @@ from iosim.models.layers.aten_rows import (
 )
 from iosim.models.layers.lowering import Value, sizes
 
+if TYPE_CHECKING:
+    from iosim.models.layers.torch_export import Translation
 
-def _mapped(t: Any, node: Any, kind: str, xs: list[Any], **settings: Any) -> Value:
+
+def _mapped(t: Translation, node: Any, kind: str, xs: list[Any], **settings: Any) -> Value:
     """An operator that takes each word by itself."""
     shape, strides, dtype = t.meta(node)
     values = [t.value(x) for x in xs]
-    found: Value = t.writer.mapped(kind, values, shape, strides, dtype, **settings)
-    return found
+    return t.writer.mapped(kind, values, shape, strides, dtype, **settings)
 
 
-def _unary(kind: str) -> Lowering:
-    return lambda t, node: _mapped(t, node, kind, [node.args[0]])
+def _of_words(kind: str, reads: int = 1) -> Lowering:
+    """An operator of ATen that is one of a kind, of its first arguments."""
+    return lambda t, node: _mapped(t, node, kind, list(node.args[:reads]))
 
 
 def _is_number(x: Any) -> bool:
     return isinstance(x, int | float) and not isinstance(x, bool)
 
 
-def _one_number(t: Any, x: Any) -> Any:
+def _one_number(t: Translation, x: Any) -> Any:
     """A number, where an argument is one, or a fixed tensor of one word."""
     if _is_number(x):
         return x
@@ -45,7 +48,7 @@ def _one_number(t: Any, x: Any) -> Any:
     return float(found) if hasattr(found, "numel") and found.numel() == 1 else None
 
 
-def _sum(t: Any, node: Any, sign: int = 1) -> Value:
+def _sum(t: Translation, node: Any, sign: int = 1) -> Value:
     x, y, alpha = arguments(node, "self", "other", alpha=1)
     if (number := _one_number(t, y)) is not None:
         return _mapped(t, node, "shift", [x], value=sign * alpha * number)
@@ -56,7 +59,7 @@ def _sum(t: Any, node: Any, sign: int = 1) -> Value:
     return _mapped(t, node, "add" if sign > 0 else "subtract", [x, y])
 
 
-def _rsub(t: Any, node: Any) -> Value:
+def _rsub(t: Translation, node: Any) -> Value:
     x, y, alpha = arguments(node, "self", "other", alpha=1)
     if alpha != 1:
         raise InputError("alpha other than 1 is not known: multiply by it before")
@@ -64,11 +67,10 @@ def _rsub(t: Any, node: Any) -> Value:
         return _mapped(t, node, "subtract", [y, x])
     shape, strides, dtype = t.meta(node)
     minus = t.writer.mapped("negative", [t.value(x)], shape, strides, dtype)
-    found: Value = t.writer.mapped("shift", [minus], shape, strides, dtype, value=number)
-    return found
+    return t.writer.mapped("shift", [minus], shape, strides, dtype, value=number)
 
 
-def _product(t: Any, node: Any) -> Value:
+def _product(t: Translation, node: Any) -> Value:
     x, y = node.args[:2]
     for a, b in ((x, y), (y, x)):
         if (number := _one_number(t, b)) is not None:
@@ -76,7 +78,7 @@ def _product(t: Any, node: Any) -> Value:
     return _mapped(t, node, "multiply", [x, y])
 
 
-def _quotient(t: Any, node: Any) -> Value:
+def _quotient(t: Translation, node: Any) -> Value:
     x, y = node.args[:2]
     if node.kwargs.get("rounding_mode"):
         raise InputError("a rounded division is not known")
@@ -85,19 +87,19 @@ def _quotient(t: Any, node: Any) -> Value:
     return _mapped(t, node, "divide", [x, y])
 
 
-def _power(t: Any, node: Any) -> Value:
+def _power(t: Translation, node: Any) -> Value:
     x, y = node.args[:2]
     if not _is_number(y):
         raise InputError("only a power by a number is known")
     return _mapped(t, node, "power", [x], exponent=y)
 
 
-def _gelu(t: Any, node: Any) -> Value:
+def _gelu(t: Translation, node: Any) -> Value:
     x, how = arguments(node, "self", approximate="none")
     return _mapped(t, node, "gelu" if how == "none" else "gelu_tanh", [x])
 
 
-def _masked(t: Any, node: Any) -> Value:
+def _masked(t: Translation, node: Any) -> Value:
     x, mask, value = node.args[:3]
     number = _one_number(t, value)
     if number is None:
@@ -105,7 +107,7 @@ def _masked(t: Any, node: Any) -> Value:
     return _mapped(t, node, "masked", [x, mask], value=number)
 
 
-def _where(t: Any, node: Any) -> Value:
+def _where(t: Translation, node: Any) -> Value:
     mask, x, y = node.args[:3]
     if (number := _one_number(t, x)) is not None:
         return _mapped(t, node, "masked", [y, mask], value=number)
@@ -114,64 +116,58 @@ def _where(t: Any, node: Any) -> Value:
     return _mapped(t, node, "where", [mask, x, y])
 
 
-def _cast(t: Any, node: Any) -> Value:
+def _cast(t: Translation, node: Any) -> Value:
     x = t.value(node.args[0])
     _, strides, dtype = t.meta(node)
     if dtype == x.tensor.dtype or (x.tensor.dtype or t.own) == (dtype or t.own):
         return _same_or_copied(t, x, node)
-    found: Value = t.writer.mapped("cast", [x], t.meta(node)[0], strides, dtype)
-    return found
+    return t.writer.mapped("cast", [x], t.meta(node)[0], strides, dtype)
 
 
 # Views, and copies.
 
 
-def _same_or_copied(t: Any, x: Value, node: Any) -> Value:
+def _same_or_copied(t: Translation, x: Value, node: Any) -> Value:
     """The tensor itself, unless memory has it in another order afterwards."""
     shape, strides, _ = t.meta(node)
     before = node.args[0].meta["val"].stride()
     real = [k for k, n in enumerate(shape) if n > 1]
     if [before[k] for k in real] == [strides[k] for k in real] and not x.repeated:
         return x
-    found: Value = t.writer.copied(x, strides)
-    return found
+    return t.writer.copied(x, strides)
 
 
-def _clone(t: Any, node: Any) -> Value:
+def _clone(t: Translation, node: Any) -> Value:
     return _same_or_copied(t, t.value(node.args[0]), node)
 
 
-def _pass_through(t: Any, node: Any) -> Value:
-    found: Value = t.value(node.args[0])
-    return found
+def _pass_through(t: Translation, node: Any) -> Value:
+    return t.value(node.args[0])
 
 
-def _dropout(t: Any, node: Any) -> Any:
+def _dropout(t: Translation, node: Any) -> Any:
     x, p, train = arguments(node, "input", p=0.5, train=False)
     if not train or not p:
         return t.value(x)
-    return _dropped(t, x, p, *t.meta(node))[0]
+    return _dropped(t, x, p, node)[0]
 
 
-def _native_dropout(t: Any, node: Any) -> Any:
+def _native_dropout(t: Translation, node: Any) -> Any:
     x, p, train = arguments(node, "input", p=0.5, train=True)
     if train is False or not p:
         return [t.value(x), None]
-    return _dropped(t, x, p, *t.meta(node.args[0]))
+    return _dropped(t, x, p, node.args[0])
 
 
-def _dropped(t: Any, x: Any, p: float, shape: Any, strides: Any, dtype: Any) -> list[Value]:
-    """What is left, and the mask."""
-    names, reads = t.writer.spread([t.value(x)], shape)
-    made = [
-        t.writer.new(t.writer.result(what), shape, names, strides=strides, dtype=dtype)
-        for what in ("dropped", "mask")
-    ]
+def _dropped(t: Translation, x: Any, p: float, like: Any) -> list[Value]:
+    """What is left, and the mask, in the shape of what a node gives."""
+    names, reads = t.writer.spread([t.value(x)], t.meta(like)[0])
+    made = [t.result(like, names, what) for what in ("dropped", "mask")]
     t.writer.write("dropout", reads, [y.tensor for y in made], p=float(p))
     return made
 
 
-def _view(t: Any, node: Any) -> Value:
+def _view(t: Translation, node: Any) -> Value:
     shape, strides, _ = t.meta(node)
     x = t.value(node.args[0])
     before = node.args[0].meta["val"]
@@ -179,16 +175,15 @@ def _view(t: Any, node: Any) -> Value:
         before.view(shape)
     except (RuntimeError, ValueError):  # as a reshape, it copies
         x = t.writer.copied(x, None)
-    found: Value = t.writer.reshaped(x, shape, strides)
-    return found
+    return t.writer.reshaped(x, shape, strides)
 
 
-def _permuted(t: Any, node: Any, order: list[int]) -> Value:
+def _permuted(t: Translation, node: Any, order: list[int]) -> Value:
     x = t.value(node.args[0])
     return Value(x.tensor, tuple(x.shape[k] for k in order), tuple(x.dims[k] for k in order))
 
 
-def _transpose(t: Any, node: Any) -> Value:
+def _transpose(t: Translation, node: Any) -> Value:
     rank = len(node.meta["val"].shape)
     _, a, b = (*node.args, 0, 1)[:3] if len(node.args) > 1 else (None, 0, rank - 1)
     order = list(range(rank))
@@ -196,76 +191,69 @@ def _transpose(t: Any, node: Any) -> Value:
     return _permuted(t, node, order)
 
 
-def _permute(t: Any, node: Any) -> Value:
+def _permute(t: Translation, node: Any) -> Value:
     rank = len(node.args[1])
     return _permuted(t, node, [k % rank for k in node.args[1]])
 
 
-def _unsqueeze(t: Any, node: Any) -> Value:
+def _unsqueeze(t: Translation, node: Any) -> Value:
     x = t.value(node.args[0])
     k = node.args[1] % (len(x.shape) + 1)
     return Value(x.tensor, (*x.shape[:k], 1, *x.shape[k:]), (*x.dims[:k], None, *x.dims[k:]))
 
 
-def _squeeze(t: Any, node: Any) -> Value:
+def _squeeze(t: Translation, node: Any) -> Value:
     x, shape = t.value(node.args[0]), t.meta(node)[0]
     if any(n == 1 and dim for n, dim in zip(x.shape, x.dims, strict=True)):
         x = t.writer.flat(x)
-    kept = [(n, dim) for n, dim in zip(x.shape, x.dims, strict=True) if n > 1]
-    found = iter(kept)
-    return Value(x.tensor, shape, tuple(next(found)[1] if n > 1 else None for n in shape))
+    return x.over(shape)
 
 
-def _expand(t: Any, node: Any) -> Value:
+def _expand(t: Translation, node: Any) -> Value:
     x, shape = t.value(node.args[0]), t.meta(node)[0]
-    new = len(shape) - len(x.shape)
-    dims = ((None,) * new) + x.dims
-    old = (1,) * new + x.shape
-    kept = (d if n == m else None for d, n, m in zip(dims, shape, old, strict=True))
+    x = x.lifted(len(shape))
+    kept = (d if n == m else None for d, n, m in zip(x.dims, shape, x.shape, strict=True))
     return Value(x.tensor, shape, tuple(kept))
 
 
-def _part(t: Any, node: Any, k: int, start: int, stop: int, step: int = 1) -> Value:
+def _part(t: Translation, node: Any, k: int, start: int, stop: int, step: int = 1) -> Value:
     """Some positions along a dimension."""
     x = t.value(node.args[0])
     length = x.shape[k]
     places = range(length)[start:stop:step]
     if len(places) == length:
-        return x  # type: ignore[no-any-return]
+        return x
     if not len(places):
         raise InputError("a slice without words is not known")
+    shape = (*x.shape[:k], len(places), *x.shape[k + 1 :])
     if x.dims[k] is None:  # the same words along all of it
-        shape = (*x.shape[:k], len(places), *x.shape[k + 1 :])
         return Value(x.tensor, shape, x.dims)
     part = [(0, n, 1) for n in x.shape]
     part[k] = (places.start, places[-1] + 1, step)
-    shape = (*x.shape[:k], len(places), *x.shape[k + 1 :])
-    found: Value = t.writer.reshaped(x, shape, node.args[0].meta["val"].stride(), part)
-    return found
+    return t.writer.reshaped(x, shape, node.args[0].meta["val"].stride(), part)
 
 
-def _slice(t: Any, node: Any) -> Value:
+def _slice(t: Translation, node: Any) -> Value:
     x, k, start, stop, step = arguments(node, "self", dim=0, start=None, end=None, step=1)
     return _part(t, node, t.value(x).dim(k), start or 0, 2**62 if stop is None else stop, step)
 
 
-def _select(t: Any, node: Any) -> Value:
+def _select(t: Translation, node: Any) -> Value:
     x, k, at = node.args
-    k, shape = t.value(x).dim(k), t.meta(node)[0]
+    k = t.value(x).dim(k)
     at %= t.value(x).shape[k]
-    one = _part(t, node, k, at, at + 1)
-    dims = (*one.dims[:k], *one.dims[k + 1 :])
-    return Value(one.tensor, shape, dims)
+    return _without(_part(t, node, k, at, at + 1), k)
 
 
-def _split(t: Any, node: Any) -> list[Value]:
+def _split(t: Translation, node: Any) -> list[Value]:
     x, size, k = arguments(node, "self", "size", dim=0)
-    k, n = t.value(x).dim(k), t.value(x).shape[t.value(x).dim(k)]
-    lengths = list(size) if isinstance(size, list | tuple) else [size] * -(-n // size)
-    return _pieces(t, node, k, lengths)
+    k = t.value(x).dim(k)
+    if isinstance(size, int):
+        size = [size] * -(-t.value(x).shape[k] // size)
+    return _pieces(t, node, k, size)
 
 
-def _chunk(t: Any, node: Any) -> list[Value]:
+def _chunk(t: Translation, node: Any) -> list[Value]:
     x, parts, k = arguments(node, "self", "chunks", dim=0)
     k = t.value(x).dim(k)
     n = t.value(x).shape[k]
@@ -273,22 +261,24 @@ def _chunk(t: Any, node: Any) -> list[Value]:
     return _pieces(t, node, k, [size] * -(-n // size))
 
 
-def _pieces(t: Any, node: Any, k: int, lengths: list[int]) -> list[Value]:
+def _pieces(t: Translation, node: Any, k: int, lengths: list[int]) -> list[Value]:
     starts = [sum(lengths[:j]) for j in range(len(lengths))]
     return [_part(t, node, k, s, s + n) for s, n in zip(starts, lengths, strict=True)]
 
 
-def _unbind(t: Any, node: Any) -> list[Value]:
+def _unbind(t: Translation, node: Any) -> list[Value]:
     x, k = arguments(node, "self", dim=0)
     k = t.value(x).dim(k)
     pieces = _pieces(t, node, k, [1] * t.value(x).shape[k])
-    return [
-        Value(p.tensor, (*p.shape[:k], *p.shape[k + 1 :]), (*p.dims[:k], *p.dims[k + 1 :]))
-        for p in pieces
-    ]
+    return [_without(p, k) for p in pieces]
 
 
-def opaque(t: Any, node: Any) -> Any:
+def _without(x: Value, k: int) -> Value:
+    """A value without a dimension that has one position."""
+    return Value(x.tensor, (*x.shape[:k], *x.shape[k + 1 :]), (*x.dims[:k], *x.dims[k + 1 :]))
+
+
+def opaque(t: Translation, node: Any) -> Any:
     """An operator without a translation: it reads and writes its tensors once."""
     reads = [t.writer.solid(t.value(x)) for x in node.all_input_nodes if x in t.values]
     val = node.meta["val"]
@@ -304,29 +294,29 @@ def opaque(t: Any, node: Any) -> Any:
     return made if several else made[0]
 
 
-def _getitem(t: Any, node: Any) -> Value:
+def _getitem(t: Translation, node: Any) -> Value:
     found: Value = t.values[node.args[0]][node.args[1]]
     return found
 
 
-def _cat(t: Any, node: Any) -> Value:
+def _cat(t: Translation, node: Any) -> Value:
     xs, k = arguments(node, "tensors", dim=0)
-    shape, strides, dtype = t.meta(node)
     values = [t.writer.along(t.writer.solid(t.value(x)), k) for x in xs]
     k = values[0].dim(k)
+    shape = t.meta(node)[0]
     names = [t.writer.axis() if n > 1 or j == k else None for j, n in enumerate(shape)]
-    y = t.writer.new(t.writer.result(), shape, names, strides=strides, dtype=dtype)
+    y = t.result(node, names)
     reads = [
         v.operand([t.writer.axis() if j == k else x for j, x in enumerate(names)]) for v in values
     ]
     t.writer.write("concatenate", reads, [y.tensor], str(names[k]))
-    return y  # type: ignore[no-any-return]
+    return y
 
 
 # Products.
 
 
-def _linear(t: Any, node: Any) -> Value:
+def _linear(t: Translation, node: Any) -> Value:
     x, weight, bias = arguments(node, "input", "weight", bias=None)
     shape, strides, _ = t.meta(node)
     w = t.value(weight)
@@ -335,31 +325,29 @@ def _linear(t: Any, node: Any) -> Value:
     return y if bias is None else _biased(t, y, bias, shape, strides)
 
 
-def _biased(t: Any, y: Value, bias: Any, shape: Any, strides: Any) -> Value:
-    found: Value = t.writer.mapped("bias", [y, t.value(bias)], shape, strides)
-    return found
+def _biased(t: Translation, y: Value, bias: Any, shape: Any, strides: Any) -> Value:
+    return t.writer.mapped("bias", [y, t.value(bias)], shape, strides)
 
 
-def _matmul(t: Any, node: Any) -> Value:
+def _matmul(t: Translation, node: Any) -> Value:
     shape, strides, _ = t.meta(node)
-    found: Value = t.writer.matmul(t.value(node.args[0]), t.value(node.args[1]), shape, strides)
-    return found
+    return t.writer.matmul(t.value(node.args[0]), t.value(node.args[1]), shape, strides)
 
 
-def _addmm(t: Any, node: Any) -> Value:
+def _addmm(t: Translation, node: Any) -> Value:
     bias, a, b, beta, alpha = arguments(node, "self", "a", "b", beta=1, alpha=1)
     shape, strides, dtype = t.meta(node)
     y = t.writer.matmul(t.value(a), t.value(b), shape, strides)
     if alpha != 1:
         y = t.writer.mapped("scale", [y], shape, strides, dtype, factor=alpha)
     if beta == 0:
-        return y  # type: ignore[no-any-return]
+        return y
     if beta != 1:
         raise InputError("beta other than 0 and 1 is not known")
     return _biased(t, y, bias, shape, strides)
 
 
-def _einsum(t: Any, node: Any) -> Value:
+def _einsum(t: Translation, node: Any) -> Value:
     equation, tensors = node.args[:2]
     equation = equation.replace(" ", "")
     if len(tensors) != 2 or "->" not in equation or "." in equation:
@@ -380,7 +368,7 @@ def _einsum(t: Any, node: Any) -> Value:
         return [names[x] if size[x] > 1 else None for x in text]
 
     first, second = reads.split(",")
-    found: Value = t.writer.product(
+    return t.writer.product(
         values[0],
         name_axes(first),
         values[1],
@@ -389,8 +377,24 @@ def _einsum(t: Any, node: Any) -> Value:
         shape,
         strides,
     )
-    return found
 
+
+# Functions of one number that the graph calls as PyTorch does.
+_FUNCTIONS = (
+    "relu",
+    "silu",
+    "sigmoid",
+    "tanh",
+    "exp",
+    "log",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "sin",
+    "cos",
+    "erf",
+    "logical_not",
+)
 
 LOWERED: dict[str, Lowering] = {
     "aten.add": _sum,
@@ -404,31 +408,12 @@ LOWERED: dict[str, Lowering] = {
     "aten.where": _where,
     "aten.dropout": _dropout,
     "aten.native_dropout": _native_dropout,
-    "aten.eq": lambda t, node: _mapped(t, node, "equal", list(node.args[:2])),
-    "aten.le": lambda t, node: _mapped(t, node, "less_equal", list(node.args[:2])),
-    "aten.maximum": lambda t, node: _mapped(t, node, "maximum", list(node.args[:2])),
-    "aten.minimum": lambda t, node: _mapped(t, node, "minimum", list(node.args[:2])),
-    "aten.logical_and": lambda t, node: _mapped(t, node, "logical_and", list(node.args[:2])),
-    **{
-        f"aten.{name}": _unary(kind)
-        for name, kind in {
-            "relu": "relu",
-            "silu": "silu",
-            "sigmoid": "sigmoid",
-            "tanh": "tanh",
-            "exp": "exp",
-            "log": "log",
-            "sqrt": "sqrt",
-            "rsqrt": "rsqrt",
-            "reciprocal": "reciprocal",
-            "sin": "sin",
-            "cos": "cos",
-            "erf": "erf",
-            "neg": "negative",
-            "logical_not": "logical_not",
-            "bitwise_not": "logical_not",
-        }.items()
-    },
+    "aten.eq": _of_words("equal", 2),
+    "aten.le": _of_words("less_equal", 2),
+    "aten.neg": _of_words("negative"),
+    "aten.bitwise_not": _of_words("logical_not"),
+    **{f"aten.{x}": _of_words(x, 2) for x in ("maximum", "minimum", "logical_and")},
+    **{f"aten.{x}": _of_words(x) for x in _FUNCTIONS},
     "aten.to": _cast,
     "aten._to_copy": _cast,
     "aten.type_as": _cast,

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iosim.base.errors import InputError
-from iosim.models.layers.lowering import Value
+from iosim.models.layers.lowering import Lowered, Value
+from iosim.models.operators import Operand
+
+if TYPE_CHECKING:
+    from iosim.models.layers.torch_export import Translation
 
 Lowering = Callable[[Any, Any], Any]
 
@@ -18,7 +22,7 @@ def arguments(node: Any, *names: str, **defaults: Any) -> list[Any]:
     return [told.get(x, defaults.get(x)) for x in (*names, *defaults)]
 
 
-def attention(t: Any, node: Any) -> Value:
+def attention(t: Translation, node: Any) -> Value:
     """Attention as one operator, or with a mask of its own in pieces."""
     q, k, v, mask, p, causal, scale, grouped = arguments(
         node,
@@ -55,14 +59,10 @@ def attention(t: Any, node: Any) -> Value:
     Q, K, V = (w.along(w.along(x, -1), -2) for x in (Q, K, V))
     j, c, dd, e = (w.axis() for _ in range(4))
 
-    def lacking(x: Value, names: list[str | None]) -> list[str | None]:
-        """Dimensions of size 1 have no name, but those that attention works along."""
-        return [n if dim else None for n, dim in zip(names, x.dims, strict=True)]
-
     reads = [
         Q.operand([*names, j, dd]),
-        K.operand(lacking(K, [*of_keys, c, dd])),
-        V.operand(lacking(V, [*of_keys, c, e])),
+        _named(K, [*of_keys, c, dd]),
+        _named(V, [*of_keys, c, e]),
     ]
     if mask is None:
         o_shape = (*Q.shape[:-1], values)
@@ -72,9 +72,9 @@ def attention(t: Any, node: Any) -> Value:
         settings |= {"p": float(p)} if p else {}
         w.write("attention", reads, [y.tensor], f"{j} {c}", factor=factor, **settings)
     else:
-        y = _in_pieces(t, Q, K, V, mask, [names, of_keys, j, c, dd, e], factor, p, share)
-    found: Value = w.reshaped(y, shape, strides)
-    return found
+        axes = [*names, j], of_keys, c, dd, e
+        y = _in_pieces(t, (Q, K, V), mask, axes, share=share, factor=factor, p=p)
+    return w.reshaped(y, shape, strides)
 
 
 def _split_strides(val: Any, share: int) -> tuple[int, ...]:
@@ -83,70 +83,75 @@ def _split_strides(val: Any, share: int) -> tuple[int, ...]:
     return (*s[:-3], s[-3] * share, *s[-3:])
 
 
+def _named(x: Value, names: list[str | None]) -> Operand:
+    """The operand; dimensions of size 1 have no name, but those that attention works along."""
+    return x.operand([n if dim else None for n, dim in zip(names, x.dims, strict=True)])
+
+
+def _masks_of_groups(w: Lowered, m: Value, share: int | None) -> Value:
+    """A mask whose heads, if it has any, are split into groups and what shares them."""
+    if share is None or len(m.shape) < 3:
+        return m
+    k = len(m.shape) - 3
+    if m.shape[k] > 1:
+        return w.reshaped(m, (*m.shape[:k], m.shape[k] // share, share, *m.shape[-2:]))
+    return Value(m.tensor, (*m.shape[:-2], 1, *m.shape[-2:]), (*m.dims[:-2], None, *m.dims[-2:]))
+
+
 def _in_pieces(
-    t: Any,
-    Q: Value,
-    K: Value,
-    V: Value,
+    t: Translation,
+    values: tuple[Value, ...],
     mask: Any,
-    axes: list[Any],
+    axes: tuple[Any, ...],
+    *,
+    share: int | None,
     factor: float,
     p: float,
-    share: int | None,
 ) -> Value:
     """Attention with a mask of its own: products, a scale, the mask, a softmax."""
-    w = t.writer
-    names, of_keys, j, c, dd, e = axes
-    shape = (*Q.shape[:-1], K.shape[-2])
+    w, (Q, K, V) = t.writer, values
+    rows, of_keys, c, dd, e = axes
+    s = w.new(w.result("scores"), (*Q.shape[:-1], K.shape[-2]), [*rows, c])
+    reads = [_named(Q, [*rows, dd]), _named(K, [*of_keys, c, dd])]
+    w.write("contraction", reads, [s.tensor])
 
-    def of(x: Value, called: list[str | None]) -> Any:
-        return x.operand([n if dim else None for n, dim in zip(called, x.dims, strict=True)])
+    def write(kind: str, name: str, *operands: Operand, over: str = "", **settings: Any) -> Operand:
+        found = s.tensor.renamed(w.name(w.result(name)))
+        w.write(kind, operands, [found], over, **settings)
+        return found
 
-    s = w.new(w.result("scores"), shape, [*names, j, c])
-    w.write("contraction", [of(Q, [*names, j, dd]), of(K, [*of_keys, c, dd])], [s.tensor])
-    scaled = s.tensor.renamed(w.name(w.result("scaled")))
-    w.write("scale", [s.tensor], [scaled], factor=factor)
-    m = t.value(mask)
-    if share is not None and len(m.shape) > 2 and m.shape[-3] > 1:
-        k = len(m.shape) - 3
-        split = (*m.shape[:k], m.shape[k] // share, share, *m.shape[-2:])
-        m = w.reshaped(m, split)
-    elif share is not None and len(m.shape) > 2:
-        m = Value(m.tensor, (*m.shape[:-2], 1, *m.shape[-2:]), (*m.dims[:-2], None, *m.dims[-2:]))
-    hidden = s.tensor.renamed(w.name(w.result("masked")))
-    wide = len(shape) - len(m.shape)
-    named = of(Value(m.tensor, (1,) * wide + m.shape, (None,) * wide + m.dims), [*names, j, c])
+    scaled = write("scale", "scaled", s.tensor, factor=factor)
+    m = _masks_of_groups(w, t.value(mask), share)
+    named = _named(m.lifted(len(s.shape)), [*rows, c])
     if m.tensor.dtype == "bool":
-        w.write("seen", [scaled, named], [hidden], value=-math.inf)
+        hidden = write("seen", "masked", scaled, named, value=-math.inf)
     else:
-        w.write("add", [scaled, named], [hidden])
-    weights = s.tensor.renamed(w.name(w.result("weights")))
-    w.write("softmax", [hidden], [weights], c)
+        hidden = write("add", "masked", scaled, named)
+    weights = write("softmax", "weights", hidden, over=c)
     if p:
         dropped, kept = (s.tensor.renamed(w.name(w.result(x))) for x in ("dropped", "kept"))
         w.write("dropout", [weights], [dropped, kept], p=float(p))
         weights = dropped
-    y = w.new(w.result("attended"), (*Q.shape[:-1], V.shape[-1]), [*names, j, e])
-    w.write("contraction", [weights, of(V, [*of_keys, c, e])], [y.tensor])
-    return y  # type: ignore[no-any-return]
+    y = w.new(w.result("attended"), (*Q.shape[:-1], V.shape[-1]), [*rows, e])
+    w.write("contraction", [weights, _named(V, [*of_keys, c, e])], [y.tensor])
+    return y
 
 
 # Normalisations, and sums.
 
 
-def softmax(t: Any, node: Any) -> Value:
+def softmax(t: Translation, node: Any) -> Value:
     """Along one dimension."""
     x = t.writer.along(t.writer.solid(t.value(node.args[0])), node.args[1])
-    _, strides, dtype = t.meta(node)
-    y = t.writer.new(t.writer.result(), x.shape, x.dims, strides=strides, dtype=dtype)
+    y = t.result(node, x.dims)
     t.writer.write("softmax", [x.operand(x.dims)], [y.tensor], str(x.dims[x.dim(node.args[1])]))
-    return y  # type: ignore[no-any-return]
+    return y
 
 
 def norm(kind: str) -> Lowering:
     """A layer norm or an RMS norm along the last dimension."""
 
-    def lowered(t: Any, node: Any) -> Value:
+    def lowered(t: Translation, node: Any) -> Value:
         if kind == "layer_norm":
             x, shape, *weights, epsilon = arguments(
                 node, "input", "shape", weight=None, bias=None, eps=1e-5
@@ -159,13 +164,12 @@ def norm(kind: str) -> Lowering:
             epsilon = t.torch.finfo(node.meta["val"].dtype).eps
         w = t.writer
         value = w.along(w.solid(t.value(x)), -1)
-        _, strides, dtype = t.meta(node)
         along = str(value.dims[-1])
-        y = w.new(w.result(), value.shape, value.dims, strides=strides, dtype=dtype)
+        y = t.result(node, value.dims)
         gains = [w.along(t.value(g), -1).operand([along]) for g in weights]
         reads = [value.operand(value.dims), *gains]
         w.write(kind, reads, [y.tensor], along, epsilon=epsilon)
-        return y  # type: ignore[no-any-return]
+        return y
 
     return lowered
 
@@ -173,7 +177,7 @@ def norm(kind: str) -> Lowering:
 def reduced(kind: str) -> Lowering:
     """A sum, a mean or a maximum over dimensions."""
 
-    def lowered(t: Any, node: Any) -> Value:
+    def lowered(t: Translation, node: Any) -> Value:
         x, over = arguments(node, "self", dim=None)
         w, (shape, _, dtype) = t.writer, t.meta(node)
         value = w.solid(t.value(x))
@@ -187,16 +191,15 @@ def reduced(kind: str) -> Lowering:
         ]
         along = " ".join(d for k, d in enumerate(value.dims) if k in gone and d)
         if not along:
-            return w.reshaped(value, shape)  # type: ignore[no-any-return]
+            return w.reshaped(value, shape)
         y = w.new(w.result(), [n for n, _ in kept], [d for _, d in kept], dtype=dtype)
         w.write(kind, [value.operand(value.dims)], [y.tensor], along)
-        found = iter([d for _, d in kept if d])
-        return Value(y.tensor, shape, tuple(next(found) if n > 1 else None for n in shape))
+        return y.over(shape)
 
     return lowered
 
 
-def loss(t: Any, node: Any) -> Value:
+def loss(t: Translation, node: Any) -> Value:
     """Cross entropy of (tokens, classes), and its mean or sum."""
     x, labels, weight, reduction, _, smoothing = arguments(
         node, "input", "target", weight=None, reduction=1, ignore=-100, smoothing=0.0
@@ -219,10 +222,10 @@ def loss(t: Any, node: Any) -> Value:
         return Value(y.tensor, t.meta(node)[0], y.dims if reduction == 0 else ())
     one = w.new(w.result(), ())
     w.write("mean" if reduction == 1 else "sum", [y.tensor], [one.tensor], str(rows[0]))
-    return one  # type: ignore[no-any-return]
+    return one
 
 
-def embedding(t: Any, node: Any) -> Value:
+def embedding(t: Translation, node: Any) -> Value:
     """Rows of a table."""
     w = t.writer
     table, ids = w.along(w.along(t.value(node.args[0]), -1), -2), w.solid(t.value(node.args[1]))
@@ -232,4 +235,4 @@ def embedding(t: Any, node: Any) -> Value:
     names = [*ids.dims, w.axis()]
     y = w.new(w.result(), shape, names, dtype=t.meta(node)[2])
     w.write("embedding", [ids.tensor, table.operand([w.axis(), names[-1]])], [y.tensor])
-    return y  # type: ignore[no-any-return]
+    return y

@@ -18,7 +18,7 @@ Devlin et al. GELU; `Config.activation` chooses.
 
 from __future__ import annotations
 
-from iosim.models.layers.blocks import Ask, Writer, attend, drop, linear, norm
+from iosim.models.layers.blocks import Ask, Writer, attend, drop, linear, norm, residual
 from iosim.models.layers.embedding_and_head import look_up, predict
 from iosim.models.layers.graph import Graph
 
@@ -43,8 +43,7 @@ def _close(
     op: Writer, last: str, block: str, x: str, beside: str, y: str, ask: Ask, seed: int
 ) -> None:
     """What ends both blocks of a layer: dropout, the residual, a layer norm."""
-    dropped = drop(op, f"{last} dropout", x, "b j i", ask, seed)
-    total = op(f"{block} residual", "add", f"{dropped}[b j i], {beside}[b j i] -> R{y}[b j i]")
+    total = residual(op, last, block, x, beside, f"R{y}", ask, seed)
     norm(op, f"{block} norm", "layer_norm", total, y, ask, _EPSILON)
 
 

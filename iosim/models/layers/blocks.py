@@ -197,6 +197,14 @@ def drop(op: Writer, name: str, x: str, axes: str, ask: Ask, seed: int) -> str:
     return op(name, "dropout", text, p=ask.dropout, seed=seed)
 
 
+def residual(
+    op: Writer, last: str, block: str, x: str, beside: str, y: str, ask: Ask, seed: int
+) -> str:
+    """What ends a block: dropout of what its last operator gives, and what went around it."""
+    dropped = drop(op, f"{last} dropout", x, "b j i", ask, seed)
+    return op(f"{block} residual", "add", f"{dropped}[b j i], {beside}[b j i] -> {y}[b j i]")
+
+
 def norm(op: Writer, name: str, kind: str, x: str, y: str, ask: Ask, epsilon: float) -> str:
     """A layer norm or an RMS norm along i; what it keeps for the backward pass only in training."""
     weights, kept = _NORMS[kind]

@@ -14,7 +14,7 @@ The table of tokens is the head's, too.
 
 from __future__ import annotations
 
-from iosim.models.layers.blocks import Ask, Writer, attend, drop, linear, norm
+from iosim.models.layers.blocks import Ask, attend, drop, linear, norm, residual
 from iosim.models.layers.embedding_and_head import look_up, predict
 from iosim.models.layers.graph import Graph
 
@@ -27,20 +27,13 @@ def layer(ask: Ask) -> Graph:
     norm(op, "norm 1", "layer_norm", "X", "N1", ask, _EPSILON)
     attend(op, "N1", ask, biases=True)
     linear(op, "output", "C[b h j p], weight WO[h p i]", "O[b j i]", "BO[i]")
-    _residual(op, "output", "attention", "O", "X", "X1", ask, seed=2)
+    residual(op, "output", "attention", "O", "X", "X1", ask, seed=2)
     norm(op, "norm 2", "layer_norm", "X1", "N2", ask, _EPSILON)
     linear(op, "linear 1", "N2[b j i], weight W1[i u]", "H[b j u]", "BH[u]")
     op("activation", "gelu_tanh", "H[b j u] -> A[b j u]")
     linear(op, "linear 2", "A[b j u], weight W2[u i]", "F[b j i]", "BF[i]")
-    _residual(op, "linear 2", "feed-forward", "F", "X1", "Y", ask, seed=3)
+    residual(op, "linear 2", "feed-forward", "F", "X1", "Y", ask, seed=3)
     return ask.finish(op, "layer", "Y")
-
-
-def _residual(
-    op: Writer, last: str, block: str, x: str, beside: str, y: str, ask: Ask, seed: int
-) -> None:
-    dropped = drop(op, f"{last} dropout", x, "b j i", ask, seed)
-    op(f"{block} residual", "add", f"{dropped}[b j i], {beside}[b j i] -> {y}[b j i]")
 
 
 def embedding(ask: Ask) -> Graph:

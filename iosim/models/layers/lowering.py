@@ -40,6 +40,17 @@ class Value:
         axes = tuple((str(called[a]), n) for a, n in self.tensor.axes)
         return Operand(self.tensor.name, axes, self.tensor.role, self.tensor.dtype)
 
+    def lifted(self, rank: int) -> Value:
+        """With so many dimensions, new ones of size 1 in front."""
+        new = rank - len(self.shape)
+        return Value(self.tensor, (1,) * new + self.shape, (None,) * new + self.dims)
+
+    def over(self, shape: Sequence[int]) -> Value:
+        """In a shape that has other dimensions of size 1, or none."""
+        found = iter([dim for n, dim in zip(self.shape, self.dims, strict=True) if n > 1])
+        dims = tuple(next(found) if n > 1 else None for n in shape)
+        return Value(self.tensor, tuple(shape), dims)
+
     @property
     def repeated(self) -> bool:
         """Whether it has words several times."""
@@ -125,16 +136,17 @@ class Lowered:
         if part is not None:
             told = tuple(p for p, dim in zip(part, x.dims, strict=True) if dim)
         elif [n for n in x.shape if n > 1] == [n for n in shape if n > 1]:
-            found = iter([dim for n, dim in zip(x.shape, x.dims, strict=True) if n > 1])
-            return Value(
-                x.tensor, tuple(shape), tuple(next(found) if n > 1 else None for n in shape)
-            )
+            return x.over(shape)
         y = self.new(
             self.result("view"), shape, strides=strides, role=x.tensor.role, dtype=x.tensor.dtype
         )
-        order = [str(self.axis()) if dim else None for dim in x.dims]
-        settings = {"order": " ".join(filter(None, order)), "into": " ".join(filter(None, y.dims))}
-        self.write("view", [x.operand(order)], [y.tensor], part=told, **settings)
+        return self._viewed(x, y, part=told)
+
+    def _viewed(self, x: Value, y: Value, **settings: Any) -> Value:
+        """The second value, made as a view of the first."""
+        order = [self.axis() if dim else None for dim in x.dims]
+        axes = {"order": " ".join(filter(None, order)), "into": " ".join(filter(None, y.dims))}
+        self.write("view", [x.operand(order)], [y.tensor], **settings, **axes)
         return y
 
     def solid(self, x: Value) -> Value:
@@ -175,14 +187,7 @@ class Lowered:
 
     def spread(self, values: Sequence[Value], shape: Sequence[int]) -> tuple[Names, list[Operand]]:
         """Names of the axes of a result that values are broadcast to, and the operands."""
-        values = [
-            Value(
-                v.tensor,
-                (1,) * (len(shape) - len(v.shape)) + v.shape,
-                (None,) * (len(shape) - len(v.shape)) + v.dims,
-            )
-            for v in values
-        ]
+        values = [v.lifted(len(shape)) for v in values]
         for k, n in enumerate(shape):
             if n > 1 and not any(v.dims[k] for v in values):
                 first = values[0]
@@ -201,10 +206,7 @@ class Lowered:
     def flat(self, x: Value) -> Value:
         """The value without axes of size 1."""
         y = self.new(self.result("view"), x.shape, dtype=x.tensor.dtype, role=x.tensor.role)
-        names = [self.axis() if dim else None for dim in x.dims]
-        settings = {"order": " ".join(filter(None, names)), "into": " ".join(filter(None, y.dims))}
-        self.write("view", [x.operand(names)], [y.tensor], **settings)
-        return y
+        return self._viewed(x, y)
 
     def mapped(
         self,
@@ -248,18 +250,7 @@ class Lowered:
         if len(b.shape) == 1:
             b = Value(b.tensor, (*b.shape, 1), (*b.dims, None))
             return self.reshaped(self.matmul(a, b, (*shape, 1)), shape)
-        a, b = self.solid(a), self.solid(b)
-        rank = len(shape)
-        a = Value(
-            a.tensor,
-            (1,) * (rank - len(a.shape)) + a.shape,
-            (None,) * (rank - len(a.dims)) + a.dims,
-        )
-        b = Value(
-            b.tensor,
-            (1,) * (rank - len(b.shape)) + b.shape,
-            (None,) * (rank - len(b.dims)) + b.dims,
-        )
+        a, b = (self.solid(x).lifted(len(shape)) for x in (a, b))
         names = [self.axis() if n > 1 else None for n in shape]
         k = self.axis()
         a_names = [*names[:-1], k]

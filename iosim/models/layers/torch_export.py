@@ -12,7 +12,7 @@ import importlib.util
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import numpy as np
 from iosim.base.errors import InputError, IosimError, closest, install
 from iosim.core.problem import word_bytes
 from iosim.models.layers.graph import Graph
-from iosim.models.layers.lowering import Lowered, Value, sizes
+from iosim.models.layers.lowering import Lowered, Names, Value, sizes
 
 _DTYPES = {
     "float16": "fp16",
@@ -113,7 +113,7 @@ def exported(
     if not isinstance(example_inputs, tuple | list):
         raise InputError(f"the example inputs of {called} must be a tuple, got {example_inputs!r}")
     program = _program(torch, module, called, tuple(example_inputs), dict(kwargs or {}))
-    return _Translation(torch, program, called, dtype, (tuple(example_inputs), kwargs)).translate()
+    return Translation(torch, program, called, dtype, (tuple(example_inputs), kwargs)).translate()
 
 
 def from_file(path: str, function: str) -> Graph:
@@ -193,7 +193,7 @@ def _key(target: Any) -> str:
     return str(target).rsplit(".", 1)[0] if "." in str(target) else getattr(target, "__name__", "")
 
 
-class _Translation:
+class Translation:
     """One program on its way to a graph."""
 
     def __init__(self, torch: Any, program: Any, name: str, dtype: str | None, inputs: Any) -> None:
@@ -219,6 +219,7 @@ class _Translation:
         return [x for x in flat if isinstance(x, self.torch.Tensor)]
 
     def translate(self) -> Exported:
+        """The graph, node by node; InputError with all that can't be translated."""
         specs = {x.arg.name: x for x in self.program.graph_signature.input_specs}
         given = iter(self._list_inputs())
         for node in self.program.graph.nodes:
@@ -270,7 +271,8 @@ class _Translation:
         key = _key(node.target)
         where = f" in {path}" if path else ""
         try:
-            self.values[node] = LOWERED.get(key, opaque)(self, node)
+            lowered: Callable[[Any, Any], Any] = LOWERED.get(key, opaque)
+            self.values[node] = lowered(self, node)
         except InputError as error:
             self.refused.append(f"{node.target} ({node.name}{where}): {error}")
             self.values[node] = opaque(self, node)  # to find all that is refused
@@ -296,6 +298,12 @@ class _Translation:
         """Shape, strides and dtype of what a node gives."""
         val = node.meta["val"]
         return sizes(val.shape), tuple(val.stride()), self.dtype_of(val)
+
+    def result(self, node: Any, names: Names | None = None, what: str = "") -> Value:
+        """A new tensor, in the shape and the order of memory of what a node gives."""
+        shape, strides, dtype = self.meta(node)
+        called = self.writer.result(what)
+        return self.writer.new(called, shape, names, strides=strides, dtype=dtype)
 
     def _out(self) -> Exported:
         (node,) = (n for n in self.program.graph.nodes if n.op == "output")

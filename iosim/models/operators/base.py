@@ -299,6 +299,18 @@ def mapped(code: Callable[..., Any]) -> Callable[[Operator, Sequence[Any]], Sequ
     return run
 
 
+def elementwise_kind(
+    name: str, says: str, code: Callable[..., Any], reads: int | None = 1, **more: Any
+) -> Kind:
+    """An elementwise kind, whose code runs on arrays that are aligned."""
+    return Kind(name, says, "elementwise", mapped(code), reads, **more)
+
+
+def row_kind(name: str, says: str, code: Callable[..., Any], reads: int = 1, **more: Any) -> Kind:
+    """A normalisation along a row, or along what `more` says, whose code runs on aligned arrays."""
+    return Kind(name, says, "normalisation", mapped(code), reads, **{"over": 1, **more})
+
+
 def _aligned(t: Operand, x: Any, order: Sequence[str]) -> Any:
     there = [a for a in order if a in t.names]
     turned = np.transpose(x, [t.names.index(a) for a in there])

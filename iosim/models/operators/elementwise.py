@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from iosim.base.errors import InputError
 from iosim.core.problem import BlockSparse, MarkedTiles
-from iosim.models.operators.base import Grads, Kind, Operator, mapped
+from iosim.models.operators.base import Grads, Kind, Operator, elementwise_kind
 from iosim.models.operators.flop import Outline
 
 
@@ -47,40 +48,30 @@ def _multiplied(op: Operator, grads: Grads) -> list[Operator]:
     return found
 
 
-def _by(kind: str, *, reads: int = 1) -> Any:
-    """A gradient by one operator of another kind, from the output's and the first inputs."""
+def gradient_by(
+    kind: str, *kept: int, to: Sequence[int] = (0,), name: str = "dX"
+) -> Callable[[Operator, Grads], list[Operator]]:
+    """A gradient by one operator of another kind, from that of the first output.
+
+    Args:
+        kept: what else it reads, by its place among the inputs and then the outputs.
+        to: the inputs whose gradients it writes, by their places.
+        name: what it is called, behind the operator's own name.
+    """
 
     def gradient(op: Operator, grads: Grads) -> list[Operator]:
-        dy = grads.of(op.writes[0])
-        if dy is None or not grads.wanted(op.reads[0]):
+        dy, inputs = grads.of(op.writes[0]), [op.reads[k] for k in to]
+        if dy is None or not any(map(grads.wanted, inputs)):
             return []
-        parts = tuple(grads.to(x) for x in op.reads[:reads])
+        every, found = (*op.reads, *op.writes), _kind(kind)
         return [
             Operator(
-                f"{op.name} dX", _kind(kind), (dy, *op.reads[:reads]), parts, op.over, op.settings
-            )
-        ]
-
-    return gradient
-
-
-def _with(kind: str, *, written: bool = False) -> Any:
-    """A gradient by one operator from the output's and what it kept: its last output or inputs."""
-
-    def gradient(op: Operator, grads: Grads) -> list[Operator]:
-        dy = grads.of(op.writes[0])
-        if dy is None or not grads.wanted(op.reads[0]):
-            return []
-        kept = op.writes[1:] if written else op.reads[1:]
-        settings = op.settings if _kind(kind).settings else ()
-        return [
-            Operator(
-                f"{op.name} dX",
-                _kind(kind),
-                (dy, *kept),
-                (grads.to(op.reads[0]),),
-                op.over,
-                settings,
+                f"{op.name} {name}",
+                found,
+                (dy, *(every[k] for k in kept)),
+                tuple(map(grads.to, inputs)),
+                op.over if found.over else (),
+                op.settings if found.settings else (),
             )
         ]
 
@@ -105,15 +96,23 @@ def _relu_back(dy: Any, x: Any) -> Any:
     return np.where(x > 0, dy, 0)
 
 
-def _gelu(x: Any) -> Any:
-    from scipy.special import erf
+def erf(x: Any) -> Any:
+    """The error function."""
+    from scipy import special
 
+    return special.erf(x)
+
+
+def silu(x: Any) -> Any:
+    """x over 1 + e⁻ˣ."""
+    return x / (1 + np.exp(-x))
+
+
+def _gelu(x: Any) -> Any:
     return x * 0.5 * (1 + erf(x * 0.5**0.5))
 
 
 def _gelu_back(dy: Any, x: Any) -> Any:
-    from scipy.special import erf
-
     density = np.exp(x * x * -0.5) * (2 * np.pi) ** -0.5
     return dy * (0.5 * (1 + erf(x * 0.5**0.5)) + x * density)
 
@@ -133,7 +132,7 @@ def _gelu_tanh_back(dy: Any, x: Any) -> Any:
 
 
 def _swiglu(gate: Any, up: Any) -> Any:
-    return gate / (1 + np.exp(-gate)) * up
+    return silu(gate) * up
 
 
 def _swiglu_back(dy: Any, gate: Any, up: Any) -> Any:
@@ -217,125 +216,106 @@ def _identity(x: Any) -> Any:
 
 
 KINDS = (
-    Kind(
+    elementwise_kind(
         "same",
         "the same words under another name",
-        "elementwise",
-        mapped(_identity),
+        _identity,
         gradient=_passed,
     ),
-    Kind(
+    elementwise_kind(
         "cast",
         "the same words as another dtype",
-        "elementwise",
-        mapped(_identity),
+        _identity,
         gradient=_passed,
     ),
-    Kind(
+    elementwise_kind(
         "add",
         "sum of any number of tensors: a residual",
-        "elementwise",
-        mapped(lambda *x: sum(x[1:], x[0])),
-        reads=None,
+        lambda *x: sum(x[1:], x[0]),
+        None,
         gradient=_passed,
     ),
-    Kind("bias", "x + b", "elementwise", mapped(np.add), reads=2, gradient=_passed),
-    Kind("multiply", "x · y", "elementwise", mapped(np.multiply), reads=2, gradient=_multiplied),
-    Kind(
+    elementwise_kind("bias", "x + b", np.add, 2, gradient=_passed),
+    elementwise_kind("multiply", "x · y", np.multiply, 2, gradient=_multiplied),
+    elementwise_kind(
         "scale",
         "x times a number",
-        "elementwise",
-        mapped(_scale),
+        _scale,
         settings={"factor": None},
-        gradient=_with("scale"),
+        gradient=gradient_by("scale"),
     ),
-    Kind("relu", "max(x, 0)", "elementwise", mapped(_relu), gradient=_by("relu_back")),
-    Kind("relu_back", "gradient of relu", "elementwise", mapped(_relu_back), reads=2),
-    Kind(
+    elementwise_kind("relu", "max(x, 0)", _relu, gradient=gradient_by("relu_back", 0)),
+    elementwise_kind("relu_back", "gradient of relu", _relu_back, 2),
+    elementwise_kind(
         "gelu",
         "x Φ(x), with the error function",
-        "elementwise",
-        mapped(_gelu),
-        gradient=_by("gelu_back"),
+        _gelu,
+        gradient=gradient_by("gelu_back", 0),
     ),
-    Kind("gelu_back", "gradient of gelu", "elementwise", mapped(_gelu_back), reads=2),
-    Kind(
+    elementwise_kind("gelu_back", "gradient of gelu", _gelu_back, 2),
+    elementwise_kind(
         "gelu_tanh",
         "x Φ(x), with tanh",
-        "elementwise",
-        mapped(_gelu_tanh),
-        gradient=_by("gelu_tanh_back"),
+        _gelu_tanh,
+        gradient=gradient_by("gelu_tanh_back", 0),
     ),
-    Kind(
-        "gelu_tanh_back", "gradient of gelu_tanh", "elementwise", mapped(_gelu_tanh_back), reads=2
-    ),
-    Kind(
+    elementwise_kind("gelu_tanh_back", "gradient of gelu_tanh", _gelu_tanh_back, 2),
+    elementwise_kind(
         "swiglu",
         "gate · σ(gate) · up",
-        "elementwise",
-        mapped(_swiglu),
-        reads=2,
-        gradient=_by("swiglu_back", reads=2),
+        _swiglu,
+        2,
+        gradient=gradient_by("swiglu_back", 0, 1, to=(0, 1)),
     ),
-    Kind(
-        "swiglu_back", "gradients of swiglu", "elementwise", mapped(_swiglu_back), reads=3, writes=2
-    ),
-    Kind(
+    elementwise_kind("swiglu_back", "gradients of swiglu", _swiglu_back, 3, writes=2),
+    elementwise_kind(
         "dropout",
         "x · mask, and the mask: 0, or 1/(1 − p)",
-        "elementwise",
-        mapped(_dropout),
+        _dropout,
         writes=2,
         settings={"p": 0.1, "seed": 0},
-        gradient=_with("multiply", written=True),
+        gradient=gradient_by("multiply", 2),
     ),
-    Kind(
+    elementwise_kind(
         "causal",
         "scores, −∞ where a column is after its row; along (rows, columns)",
-        "elementwise",
-        mapped(_causal),
+        _causal,
         over=2,
         apart=True,
-        gradient=_with("causal_back"),
+        gradient=gradient_by("causal_back"),
     ),
-    Kind(
-        "causal_back", "gradient of causal", "elementwise", mapped(_causal_back), over=2, apart=True
-    ),
-    Kind(
+    elementwise_kind("causal_back", "gradient of causal", _causal_back, over=2, apart=True),
+    elementwise_kind(
         "block_mask",
         "scores, −∞ in tiles that a block mask doesn't mark; along (rows, columns)",
-        "elementwise",
-        mapped(_block_mask),
+        _block_mask,
         over=2,
         apart=True,
-        gradient=_with("block_mask_back"),
+        gradient=gradient_by("block_mask_back"),
         settings={"blocks": None},
     ),
-    Kind(
+    elementwise_kind(
         "block_mask_back",
         "gradient of block_mask",
-        "elementwise",
-        mapped(functools.partial(_block_mask, hidden=0.0)),
+        functools.partial(_block_mask, hidden=0.0),
         over=2,
         apart=True,
         settings={"blocks": None},
     ),
-    Kind(
+    elementwise_kind(
         "rope",
         "pairs (a, a + d/2) turned by an angle; along d",
-        "elementwise",
-        mapped(_rope),
-        reads=3,
+        _rope,
+        3,
         over=1,
-        gradient=_with("rope_back"),
+        gradient=gradient_by("rope_back", 1, 2),
     ),
-    Kind("rope_back", "gradient of rope", "elementwise", mapped(_rope_back), reads=3, over=1),
-    Kind(
+    elementwise_kind("rope_back", "gradient of rope", _rope_back, 3, over=1),
+    elementwise_kind(
         "adam",
         "a step of AdamW: weight, gradient and two moments",
-        "elementwise",
-        mapped(_adam),
-        reads=4,
+        _adam,
+        4,
         writes=3,
         settings={
             "rate": 1e-4,

@@ -30,7 +30,7 @@ import numpy as np
 from iosim.base.errors import InputError
 from iosim.core.problem import MatMul
 from iosim.models.operators.base import Grads, Kind, Operand, Operator
-from iosim.models.operators.elementwise import _kind
+from iosim.models.operators.elementwise import _kind, gradient_by
 
 Arrays = Sequence[Any]
 
@@ -56,15 +56,6 @@ def _top_check(op: Operator) -> None:
                 f"{op.name}: {t.name} must have the axes of {x.name}, whose last one is {last}, "
                 f"with one of at most {op.sizes[last]} in the place of {last}"
             )
-
-
-def _top_gradient(op: Operator, grads: Grads) -> list[Operator]:
-    dy = grads.of(op.writes[0])
-    if dy is None or not grads.wanted(op.reads[0]):
-        return []
-    return [
-        Operator(f"{op.name} dX", _kind("top_k_back"), (dy, op.writes[1]), (grads.to(op.reads[0]),))
-    ]
 
 
 def _top_back(op: Operator, arrays: Arrays) -> Arrays:
@@ -146,15 +137,6 @@ def _gather(op: Operator, arrays: Arrays) -> Arrays:
     return [flat[places // (rows.shape[0] // len(flat))]]
 
 
-def _gather_gradient(op: Operator, grads: Grads) -> list[Operator]:
-    dy = grads.of(op.writes[0])
-    if dy is None or not grads.wanted(op.reads[0]):
-        return []
-    return [
-        Operator(f"{op.name} dX", _kind("gather_back"), (dy, op.reads[1]), (grads.to(op.reads[0]),))
-    ]
-
-
 def _gather_back(op: Operator, arrays: Arrays) -> Arrays:
     return [_added(op.writes[0], *arrays)]
 
@@ -173,21 +155,6 @@ def _weighed(rows: Any, places: Any, gates: Any) -> Any:
 def _combine(op: Operator, arrays: Arrays) -> Arrays:
     rows, places, gates = arrays
     return [_added(op.writes[0], _weighed(rows, places, gates), places)]
-
-
-def _combine_gradient(op: Operator, grads: Grads) -> list[Operator]:
-    dy = grads.of(op.writes[0])
-    if dy is None:
-        return []
-    rows, places, gates = op.reads
-    return [
-        Operator(
-            f"{op.name} dX",
-            _kind("combine_back"),
-            (dy, rows, places, gates),
-            (grads.to(rows), grads.to(gates)),
-        )
-    ]
 
 
 def _combine_back(op: Operator, arrays: Arrays) -> Arrays:
@@ -299,16 +266,20 @@ def _product_gradient(op: Operator, grads: Grads) -> list[Operator]:
     if dy is None:
         return []
     rows, weights, experts = op.reads
-    found = []
-    if grads.wanted(rows):
-        tensors = (dy, weights, experts), (grads.to(rows),)
-        kind = _kind("expert_product")
-        found.append(Operator(f"{op.name} d{rows.name}", kind, *tensors, settings=op.settings))
-    if grads.wanted(weights):
-        tensors = (dy, rows, experts), (grads.to(weights),)
-        kind = _kind("expert_weights")
-        found.append(Operator(f"{op.name} d{weights.name}", kind, *tensors, settings=op.settings))
-    return found
+    return [
+        Operator(
+            f"{op.name} d{x.name}",
+            _kind(kind),
+            (dy, other, experts),
+            (grads.to(x),),
+            settings=op.settings,
+        )
+        for x, other, kind in (
+            (rows, weights, "expert_product"),
+            (weights, rows, "expert_weights"),
+        )
+        if grads.wanted(x)
+    ]
 
 
 def _product_flop(op: Operator) -> int:
@@ -348,7 +319,7 @@ KINDS = (
         writes=2,
         over=1,
         check=_top_check,
-        gradient=_top_gradient,
+        gradient=gradient_by("top_k_back", 2),
         flop=_none,
     ),
     Kind(
@@ -377,7 +348,7 @@ KINDS = (
         _gather,
         reads=2,
         check=_rows_of(0, 2, 1),
-        gradient=_gather_gradient,
+        gradient=gradient_by("gather_back", 1),
         flop=_none,
     ),
     Kind(
@@ -420,7 +391,7 @@ KINDS = (
         _combine,
         reads=3,
         check=_rows_of(3, 0, 1, gates=[2]),
-        gradient=_combine_gradient,
+        gradient=gradient_by("combine_back", 0, 1, 2, to=(0, 2)),
         flop=lambda op: 2 * op.reads[0].words,
     ),
     Kind(

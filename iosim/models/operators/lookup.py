@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from iosim.base.errors import InputError
-from iosim.models.operators.base import Grads, Kind, Operator
-from iosim.models.operators.elementwise import _kind
+from iosim.models.operators.base import Kind, Operator
+from iosim.models.operators.elementwise import gradient_by
 
 
 def _embedding(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
@@ -21,14 +21,6 @@ def _rows(op: Operator) -> Mapping[str, int]:
     """Of the table only the rows that are looked up, and at most all."""
     _, table = op.reads
     return {table.name: min(op.writes[0].words, table.words)}
-
-
-def _embedding_gradient(op: Operator, grads: Grads) -> list[Operator]:
-    ids, table = op.reads
-    dy = grads.of(op.writes[0])
-    if dy is None or not grads.wanted(table):
-        return []
-    return [Operator(f"{op.name} dW", _kind("embedding_back"), (dy, ids), (grads.to(table),))]
 
 
 def _embedding_back(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
@@ -57,10 +49,15 @@ def _added(op: Operator) -> int:
     return op.reads[0].words
 
 
+def _own_axes(op: Operator) -> list[str]:
+    """Axes of the new rows that the cache has not: one, in the place of the axis that grows."""
+    return [a for a in op.reads[0].names if a not in op.writes[0].names]
+
+
 def _append_check(op: Operator) -> None:
     (new, cache), (whole,), (axis,) = op.reads, op.writes, op.over
-    own = [a for a in new.names if a not in whole.names]
-    shared = {a for a in new.names if a not in own}
+    own = _own_axes(op)
+    shared = set(new.names) - set(own)
     if cache.axes != whole.axes or len(own) != 1 or shared != set(whole.names) - {axis}:
         raise InputError(
             f"{op.name}: {cache.name} and {whole.name} must have the same axes, and "
@@ -74,27 +71,12 @@ def _append_check(op: Operator) -> None:
 
 
 def _append(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
-    new, cache = arrays
-    (axis,) = op.over
-    old = cache[(slice(None),) * _at(op.reads[1], axis) + (slice(op.sizes[axis] - _new_rows(op)),)]
-    order = [op.reads[0].names.index(a) for a in _renamed(op)]
-    return [np.concatenate([old, np.transpose(new, order)], axis=_at(op.writes[0], axis))]
-
-
-def _renamed(op: Operator) -> list[str]:
-    """The axes of the new rows in the order of the cache's."""
-    (axis,) = op.over
-    (own,) = (a for a in op.reads[0].names if a not in op.writes[0].names)
-    return [own if a == axis else a for a in op.writes[0].names]
-
-
-def _new_rows(op: Operator) -> int:
-    (own,) = (a for a in op.reads[0].names if a not in op.writes[0].names)
-    return op.sizes[own]
-
-
-def _at(t: Any, axis: str) -> int:
-    return int(t.names.index(axis))
+    (new, cache), (axis,), (own,) = arrays, op.over, _own_axes(op)
+    names = op.writes[0].names
+    along = names.index(axis)
+    old = cache[(slice(None),) * along + (slice(op.sizes[axis] - op.sizes[own]),)]
+    order = [op.reads[0].names.index(own if a == axis else a) for a in names]
+    return [np.concatenate([old, np.transpose(new, order)], axis=along)]
 
 
 def _only_new(op: Operator) -> Mapping[str, int]:
@@ -110,7 +92,7 @@ KINDS = (
         _embedding,
         reads=2,
         check=_looks_up(0, 1, 2),
-        gradient=_embedding_gradient,
+        gradient=gradient_by("embedding_back", 0, to=(1,), name="dW"),
         touched=_rows,
     ),
     Kind(

@@ -6,119 +6,88 @@ A sum alone, as a bias's gradient needs it, is of this class too.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from iosim.models.operators.base import Grads, Kind, Operator, mapped
-from iosim.models.operators.elementwise import _kind
+from iosim.models.operators.base import Grads, Operator, row_kind
+from iosim.models.operators.elementwise import _kind, gradient_by
 from iosim.models.operators.flop import Outline
+
+
+def sum_along(x: Any, axis: Any) -> Any:
+    """Sums along axes, which stay with length 1."""
+    return np.sum(x, axis=axis, keepdims=True)
+
+
+def mean_along(x: Any, axis: Any) -> Any:
+    """Means along axes, which stay with length 1."""
+    return sum_along(x, axis) / math.prod(x.shape[a] for a in axis)
 
 
 def _softmax(x: Any, axis: Any) -> Any:
     weights = np.exp(x - np.max(x, axis=axis, keepdims=True))
-    return weights / np.sum(weights, axis=axis, keepdims=True)
+    return weights / sum_along(weights, axis)
 
 
 def _softmax_back(dy: Any, y: Any, axis: Any) -> Any:
-    return y * (dy - np.sum(dy * y, axis=axis, keepdims=True))
-
-
-def _softmax_gradient(op: Operator, grads: Grads) -> list[Operator]:
-    (y,) = op.writes
-    dy = grads.of(y)
-    if dy is None:
-        return []
-    return [
-        Operator(f"{op.name} dX", _kind("softmax_back"), (dy, y), (grads.to(op.reads[0]),), op.over)
-    ]
-
-
-def _length(x: Any, axis: Any) -> int:
-    return math.prod(x.shape[a] for a in axis)
+    return y * (dy - sum_along(dy * y, axis))
 
 
 def _layer_norm(x: Any, gamma: Any, beta: Any, axis: Any, epsilon: float) -> Any:
-    n = _length(x, axis)
-    mean = np.sum(x, axis=axis, keepdims=True) / n
+    mean = mean_along(x, axis)
     off = x - mean
-    rstd = 1 / np.sqrt(np.sum(off * off, axis=axis, keepdims=True) / n + epsilon)
+    rstd = 1 / np.sqrt(mean_along(off * off, axis) + epsilon)
     return off * rstd * gamma + beta, mean, rstd
 
 
 def _layer_norm_dx(dy: Any, x: Any, gamma: Any, mean: Any, rstd: Any, axis: Any) -> Any:
-    n = _length(x, axis)
     unit = (x - mean) * rstd
     scaled = dy * gamma
-    first = np.sum(scaled, axis=axis, keepdims=True) / n
-    second = np.sum(scaled * unit, axis=axis, keepdims=True) / n
+    first = mean_along(scaled, axis)
+    second = mean_along(scaled * unit, axis)
     return (scaled - first - unit * second) * rstd
 
 
 def _layer_norm_dw(dy: Any, x: Any, mean: Any, rstd: Any, axis: Any) -> Any:
     return (
-        np.sum(dy * ((x - mean) * rstd), axis=axis, keepdims=True),
-        np.sum(dy, axis=axis, keepdims=True),
+        sum_along(dy * ((x - mean) * rstd), axis),
+        sum_along(dy, axis),
     )
 
 
 def _rms_norm(x: Any, gamma: Any, axis: Any, epsilon: float) -> Any:
-    n = _length(x, axis)
-    rstd = 1 / np.sqrt(np.sum(x * x, axis=axis, keepdims=True) / n + epsilon)
+    rstd = 1 / np.sqrt(mean_along(x * x, axis) + epsilon)
     return x * rstd * gamma, rstd
 
 
 def _rms_norm_dx(dy: Any, x: Any, gamma: Any, rstd: Any, axis: Any) -> Any:
-    n = _length(x, axis)
     scaled = dy * gamma
     unit = x * rstd
-    return (scaled - unit * (np.sum(scaled * unit, axis=axis, keepdims=True) / n)) * rstd
+    return (scaled - unit * (mean_along(scaled * unit, axis))) * rstd
 
 
 def _rms_norm_dw(dy: Any, x: Any, rstd: Any, axis: Any) -> Any:
-    return np.sum(dy * (x * rstd), axis=axis, keepdims=True)
+    return sum_along(dy * (x * rstd), axis)
 
 
-def _norm_gradient(name: str) -> Any:
+def _norm_gradient(name: str, weights: int) -> Any:
+    """Of a norm with so many weights, which keeps as many statistics."""
+    kept = range(weights + 2, 2 * weights + 2)
+
     def gradient(op: Operator, grads: Grads) -> list[Operator]:
-        dy = grads.of(op.writes[0])
-        if dy is None:
-            return []
-        (x, gamma, *_), kept = op.reads, op.writes[1:]
-        found = []
-        if any(map(grads.wanted, op.reads[1:])):
-            others = tuple(a for a in x.names if a not in op.over)
-            found.append(
-                Operator(
-                    f"{op.name} dW",
-                    _kind(f"{name}_dw"),
-                    (dy, x, *kept),
-                    tuple(map(grads.to, op.reads[1:])),
-                    others,
-                )
-            )
-        if grads.wanted(x):
-            found.append(
-                Operator(
-                    f"{op.name} dX",
-                    _kind(f"{name}_dx"),
-                    (dy, x, gamma, *kept),
-                    (grads.to(x),),
-                    op.over,
-                )
-            )
-        return found
+        others = tuple(a for a in op.reads[0].names if a not in op.over)
+        to_weights = gradient_by(f"{name}_dw", 0, *kept, to=range(1, weights + 1), name="dW")
+        found = [replace(one, over=others) for one in to_weights(op, grads)]
+        return found + gradient_by(f"{name}_dx", 0, 1, *kept)(op, grads)
 
     return gradient
 
 
-def _sum(x: Any, axis: Any) -> Any:
-    return np.sum(x, axis=axis, keepdims=True)
-
-
 def _loss(logits: Any, labels: Any, axis: Any) -> Any:
     top = np.max(logits, axis=axis, keepdims=True)
-    lse = np.log(np.sum(np.exp(logits - top), axis=axis, keepdims=True)) + top
+    lse = np.log(sum_along(np.exp(logits - top), axis)) + top
     picked = np.take_along_axis(logits, labels, axis=axis[0])
     return lse - picked, lse
 
@@ -149,103 +118,85 @@ def _loss_gradient(op: Operator, grads: Grads) -> list[Operator]:
 _EPSILON = {"epsilon": 1e-5}
 
 KINDS = (
-    Kind(
+    row_kind(
         "softmax",
         "exp(x) over its sum; along a row",
-        "normalisation",
-        mapped(_softmax),
-        over=1,
+        _softmax,
         again=True,
-        gradient=_softmax_gradient,
+        gradient=gradient_by("softmax_back", 1),
     ),
-    Kind(
+    row_kind(
         "softmax_back",
         "gradient of softmax",
-        "normalisation",
-        mapped(_softmax_back),
-        reads=2,
-        over=1,
+        _softmax_back,
+        2,
         again=True,
     ),
-    Kind(
+    row_kind(
         "layer_norm",
         "(x − mean) / deviation · γ + β; mean and 1/deviation are kept",
-        "normalisation",
-        mapped(_layer_norm),
-        reads=3,
+        _layer_norm,
+        3,
         writes=3,
         kept=2,
-        over=1,
         again=True,
         settings=_EPSILON,
-        gradient=_norm_gradient("layer_norm"),
+        gradient=_norm_gradient("layer_norm", 2),
     ),
-    Kind(
+    row_kind(
         "layer_norm_dx",
         "gradient of layer_norm to x",
-        "normalisation",
-        mapped(_layer_norm_dx),
-        reads=5,
-        over=1,
+        _layer_norm_dx,
+        5,
         again=True,
     ),
-    Kind(
+    row_kind(
         "layer_norm_dw",
         "gradients of layer_norm to γ and β; along the rows",
-        "normalisation",
-        mapped(_layer_norm_dw),
-        reads=4,
+        _layer_norm_dw,
+        4,
         writes=2,
         over=None,
     ),
-    Kind(
+    row_kind(
         "rms_norm",
         "x / root of the mean square · γ; 1/root is kept",
-        "normalisation",
-        mapped(_rms_norm),
-        reads=2,
+        _rms_norm,
+        2,
         writes=2,
         kept=1,
-        over=1,
         again=True,
         settings=_EPSILON,
-        gradient=_norm_gradient("rms_norm"),
+        gradient=_norm_gradient("rms_norm", 1),
     ),
-    Kind(
+    row_kind(
         "rms_norm_dx",
         "gradient of rms_norm to x",
-        "normalisation",
-        mapped(_rms_norm_dx),
-        reads=4,
-        over=1,
+        _rms_norm_dx,
+        4,
         again=True,
     ),
-    Kind(
+    row_kind(
         "rms_norm_dw",
         "gradient of rms_norm to γ; along the rows",
-        "normalisation",
-        mapped(_rms_norm_dw),
-        reads=3,
+        _rms_norm_dw,
+        3,
         over=None,
     ),
-    Kind("sum", "sum over axes: a bias's gradient", "normalisation", mapped(_sum), over=None),
-    Kind(
+    row_kind("sum", "sum over axes: a bias's gradient", sum_along, over=None),
+    row_kind(
         "cross_entropy",
         "−log softmax(x) at a label, and log Σ exp, which is kept",
-        "normalisation",
-        mapped(_loss),
-        reads=2,
+        _loss,
+        2,
         writes=2,
         kept=1,
-        over=1,
         gradient=_loss_gradient,
     ),
-    Kind(
+    row_kind(
         "cross_entropy_back",
         "gradient of the mean of cross_entropy",
-        "normalisation",
-        mapped(_loss_back),
-        reads=3,
-        over=1,
+        _loss_back,
+        3,
     ),
 )

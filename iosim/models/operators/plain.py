@@ -5,23 +5,19 @@ A view moves no words: it is the same tensor in another shape, or a part of it.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from iosim.base.errors import InputError
-from iosim.models.operators.base import Kind, Operator, mapped
-from iosim.models.operators.elementwise import _passed
+from iosim.models.operators.base import Kind, Operator, elementwise_kind, row_kind
+from iosim.models.operators.elementwise import _passed, erf, silu
+from iosim.models.operators.normalisation import mean_along
 
 
 def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
-
-
-def _silu(x: Any) -> Any:
-    return x / (1 + np.exp(-x))
 
 
 def _masked(x: Any, mask: Any, value: float) -> Any:
@@ -30,16 +26,6 @@ def _masked(x: Any, mask: Any, value: float) -> Any:
 
 def _apply_mask(x: Any, mask: Any, value: float) -> Any:
     return np.where(mask, x, value)
-
-
-def _mean(x: Any, axis: Any) -> Any:
-    return np.sum(x, axis=axis, keepdims=True) / math.prod(x.shape[a] for a in axis)
-
-
-def _erf(x: Any) -> Any:
-    from scipy.special import erf
-
-    return erf(x)
 
 
 def _names(op: Operator, setting: str, otherwise: Sequence[str]) -> list[str]:
@@ -89,54 +75,57 @@ def _concatenate(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
     return [np.concatenate(turned, axis=y.names.index(axis))]
 
 
-def _plain(name: str, says: str, code: Callable[..., Any], reads: int = 1, **settings: Any) -> Kind:
-    return Kind(name, says, "elementwise", mapped(code), reads=reads, settings=settings)
-
-
 KINDS = (
-    _plain("shift", "x plus a number", lambda x, value: x + value, value=None),
-    _plain("power", "x to the power of a number", lambda x, exponent: x**exponent, exponent=None),
-    _plain("subtract", "x − y", np.subtract, 2),
-    _plain("divide", "x / y", np.divide, 2),
-    _plain("maximum", "the larger of x and y", np.maximum, 2),
-    _plain("minimum", "the smaller of x and y", np.minimum, 2),
-    _plain("negative", "−x", np.negative),
-    _plain("exp", "eˣ", np.exp),
-    _plain("log", "the natural logarithm", np.log),
-    _plain("sqrt", "the square root", np.sqrt),
-    _plain("rsqrt", "1 over the square root", lambda x: 1 / np.sqrt(x)),
-    _plain("reciprocal", "1 / x", lambda x: 1 / x),
-    _plain("sin", "the sine", np.sin),
-    _plain("cos", "the cosine", np.cos),
-    _plain("tanh", "the hyperbolic tangent", np.tanh),
-    _plain("erf", "the error function", _erf),
-    _plain("sigmoid", "1 / (1 + e⁻ˣ)", _sigmoid),
-    _plain("silu", "x · σ(x)", _silu),
-    _plain("where", "y where x is true, else z", np.where, 3),
-    _plain("masked", "a number where the mask is true, else x", _masked, 2, value=None),
-    _plain("seen", "x where the mask is true, else a number", _apply_mask, 2, value=None),
-    _plain("logical_not", "whether x is false", np.logical_not),
-    _plain("logical_and", "whether both are true", np.logical_and, 2),
-    _plain("equal", "whether x = y", np.equal, 2),
-    _plain("less_equal", "whether x ≤ y", np.less_equal, 2),
-    Kind("mean", "mean over axes", "normalisation", mapped(_mean), over=None),
-    Kind(
+    elementwise_kind(
+        "shift", "x plus a number", lambda x, value: x + value, settings={"value": None}
+    ),
+    elementwise_kind(
+        "power",
+        "x to the power of a number",
+        lambda x, exponent: x**exponent,
+        settings={"exponent": None},
+    ),
+    elementwise_kind("subtract", "x − y", np.subtract, 2),
+    elementwise_kind("divide", "x / y", np.divide, 2),
+    elementwise_kind("maximum", "the larger of x and y", np.maximum, 2),
+    elementwise_kind("minimum", "the smaller of x and y", np.minimum, 2),
+    elementwise_kind("negative", "−x", np.negative),
+    elementwise_kind("exp", "eˣ", np.exp),
+    elementwise_kind("log", "the natural logarithm", np.log),
+    elementwise_kind("sqrt", "the square root", np.sqrt),
+    elementwise_kind("rsqrt", "1 over the square root", lambda x: 1 / np.sqrt(x)),
+    elementwise_kind("reciprocal", "1 / x", lambda x: 1 / x),
+    elementwise_kind("sin", "the sine", np.sin),
+    elementwise_kind("cos", "the cosine", np.cos),
+    elementwise_kind("tanh", "the hyperbolic tangent", np.tanh),
+    elementwise_kind("erf", "the error function", erf),
+    elementwise_kind("sigmoid", "1 / (1 + e⁻ˣ)", _sigmoid),
+    elementwise_kind("silu", "x · σ(x)", silu),
+    elementwise_kind("where", "y where x is true, else z", np.where, 3),
+    elementwise_kind(
+        "masked", "a number where the mask is true, else x", _masked, 2, settings={"value": None}
+    ),
+    elementwise_kind(
+        "seen", "x where the mask is true, else a number", _apply_mask, 2, settings={"value": None}
+    ),
+    elementwise_kind("logical_not", "whether x is false", np.logical_not),
+    elementwise_kind("logical_and", "whether both are true", np.logical_and, 2),
+    elementwise_kind("equal", "whether x = y", np.equal, 2),
+    elementwise_kind("less_equal", "whether x ≤ y", np.less_equal, 2),
+    row_kind("mean", "mean over axes", mean_along, over=None),
+    row_kind(
         "max",
         "maximum over axes",
-        "normalisation",
-        mapped(lambda x, axis: np.max(x, axis=axis, keepdims=True)),
+        lambda x, axis: np.max(x, axis=axis, keepdims=True),
         over=None,
     ),
-    Kind(
+    elementwise_kind(
         "copy",
         "the same words in another place, the axes perhaps in another order",
-        "elementwise",
-        mapped(lambda x: x),
+        lambda x: x,
         gradient=_passed,
     ),
-    Kind(
-        "repeat", "the same words along more axes", "elementwise", mapped(lambda x: x), touched=_all
-    ),
+    elementwise_kind("repeat", "the same words along more axes", lambda x: x, touched=_all),
     Kind(
         "concatenate",
         "tensors one after another; along an axis of the output",
