@@ -406,7 +406,9 @@ def test_the_worker_runs_on_a_cpu_as_far_as_it_goes(monkeypatch, tmp_path):
     monkeypatch.setattr(tasks, "DEVICE", "cpu")
     monkeypatch.setattr(tasks, "torch_module", lambda: torch)
     monkeypatch.setattr(tasks, "environment", lambda: {"device": SAID})
-    monkeypatch.setattr(tasks, "_mean", lambda torch, go, n: [go() for _ in range(n)] and 0.01)
+    monkeypatch.setattr(
+        tasks, "time_between_events", lambda torch, go, n: [go() for _ in range(n)] and 0.01
+    )
     monkeypatch.setattr(tasks, "_gates", lambda torch: None)
     seen = []
     monkeypatch.setattr(tasks, "watch", lambda torch, passes: seen.extend(passes))

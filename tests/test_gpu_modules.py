@@ -99,13 +99,13 @@ def test_steps_cover_the_operators_of_the_forward_pass_in_order(config, phase, a
 
 def test_a_wrong_layer_is_caught(monkeypatch) -> None:
     """The comparison has power: a factor, a sign or a mask that is wrong shows."""
-    for where, what in (
-        ("Scale", lambda self, x: x),
-        ("CausalMask", lambda self, x: x),
-        ("Rope", lambda self, x, cos, sin: x),
+    for where, name, what in (
+        (modules, "_scale", lambda x, factor: x),
+        (modules.CausalMask, "run", lambda self, x: x),
+        (modules, "_rope", lambda x, cos, sin: x),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(getattr(modules, where), "_run", what)
+            patch.setattr(where, name, what)
             graph, arrays, made, others = _built(LLAMA, "prefill", "unfused")
             got = made(_double(arrays["X"]), others)[0].detach().numpy()
             assert np.abs(got - graph.run(arrays)["Y"]).max() > 1e-3

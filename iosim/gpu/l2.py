@@ -28,22 +28,23 @@ from numpy.typing import NDArray
 
 from iosim.cache import Cache, replay, replay_many
 from iosim.cache.shared import Order, by_clock, by_times, interleaved, sweeps
-from iosim.core.counts import Counts, Direction
+from iosim.core.counts import Direction
 from iosim.core.problem import word_bytes
 from iosim.core.program.index import At, Number, Span, Tile, Within, dims, unstacked
-from iosim.core.program.ir import Alloc, Free, Load, Loop, Op, Store
+from iosim.core.program.ir import Load, Loop, Store
 from iosim.core.program.space import named_tiles
 from iosim.core.program.walk import Instance
-from iosim.core.units import bytes_of
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.blocks import Blocks
-from iosim.gpu.emitter.kernels import EmitError
-from iosim.gpu.emitter.nests import Body, chain, nests, touched
+from iosim.gpu.emitter.kernels import EmitError, grid_size
+from iosim.gpu.emitter.nests import Body, chain, moved_keys, nests, touched, walk_with_loops
 from iosim.gpu.run.job import Job
 
 # Programs in lockstep all want the same piece, so it is kept in both halves of L2 (measured:
 # experiments/data/gpu, where 33.6 MB swept in lockstep by all SMs do not fit in 60 MiB).
 L2_SHARE = 0.5
+
+WAYS: tuple[Direction, Direction] = ("load", "store")
 
 # What is swept is cut into as many pieces.
 PIECES = 256
@@ -84,7 +85,7 @@ def unlike_sweeps(job: Job) -> str:
         grid, inside = chain(body)
         tiles = {loop.tile for loop in grid if not loop.tile.point}
         stored = touched(body, Store)
-        for load, outer in _loads(inside, ()):
+        for load, outer in _loads(inside):
             index = set(unstacked(load.index))
             if 0 < len(tiles & index) < len(tiles):
                 return f"a tile of {load.tensor} is read by some items of a launch"
@@ -103,22 +104,17 @@ def footprint_bytes(instance: Instance, dtype: str) -> dict[Direction, int]:
     """
     _fixed_loops(instance)
     found = [_touched_bytes(instance, body, dtype) for body in nests(instance)]
-    both: tuple[Direction, Direction] = ("load", "store")
-    return {way: sum(one[way] for one in found) for way in both}
+    return {way: sum(one[way] for one in found) for way in WAYS}
 
 
 def _touched_bytes(instance: Instance, body: Body, dtype: str) -> dict[Direction, int]:
     """Bytes of the tensors that one kernel loads, and of those that it stores."""
-    program, words = instance.program, Counts()
-    ways: tuple[tuple[Direction, set[str]], ...] = (
-        ("load", touched(body, Load)),
-        ("store", touched(body, Store)),
-    )
-    for way, names in ways:
-        sizes = {x: math.prod(layout.shape(program.tensor(x), instance)) for x in names}
-        words += Counts.of({(way, name): n for name, n in sizes.items()})
-    found = bytes_of(words, program.tensors, dtype)
-    return {way: sum(n for (w, _), n in found.items() if w == way) for way, _ in ways}
+    found: dict[Direction, int] = {"load": 0, "store": 0}
+    for way, name in moved_keys(body):
+        tensor = instance.program.tensor(name)
+        words = math.prod(layout.shape(tensor, instance))
+        found[way] += words * word_bytes(dtype, tensor.wide)
+    return found
 
 
 def wave_bytes(job: Job, resident: int) -> int:
@@ -143,31 +139,34 @@ class _Moved:
         pieces: (items, 2), as `_extents` gives them.
         bytes: that an item loads per position of its launch tiles.
         once: of these, what is distinct.
-        swept: whether no tile of the launch but points index it, and several items read the same.
+        common: whether no tile of the launch but points index it.
     """
 
     pieces: NDArray[np.int64]
     bytes: int
     once: int
-    swept: bool
+    common: bool
+
+    @property
+    def swept(self) -> bool:
+        """Whether several items read the same."""
+        return self.common and len(np.unique(self.pieces[:, 0])) < len(self.pieces)
 
 
 def _moved(job: Job, body: Body) -> Iterator[_Moved]:
     instance = job.instance
-    grid, inside = chain(body)
-    items = math.prod(Blocks(instance).where.trips(loop) for loop in grid)
-    for load, outer in _loads(inside, ()):
+    (grid, inside), items = chain(body), grid_size(instance, body)
+    for load, outer in _loads(inside):
         wide = word_bytes(job.dtype, instance.program.tensor(load.tensor).wide)
         index = unstacked(load.index)
         own = [k for k, loop in enumerate(grid) if loop.tile in index]
         once = tuple(loop for loop in outer if loop.tile in unstacked(dims(load.index)))
         pieces = _extents(instance, grid, own, items)
-        apart = any(loop.tile in index and not loop.tile.point for loop in grid)
         yield _Moved(
             pieces,
             _inner_words(instance, load, outer) * wide,
             _inner_words(instance, load, once) * wide,
-            not apart and len(np.unique(pieces[:, 0])) < items,
+            not any(loop.tile in index and not loop.tile.point for loop in grid),
         )
 
 
@@ -187,7 +186,7 @@ def launched(job: Job) -> tuple[int, int]:
     items, rows, where = 1, 0, Blocks(instance).where
     for body in nests(instance):
         grid, _ = chain(body)
-        items = max(items, math.prod(where.trips(loop) for loop in grid))
+        items = max(items, grid_size(instance, body))
         rows = max([rows, *(where.step(loop) for loop in grid if not loop.tile.point)])
     return items, rows
 
@@ -219,17 +218,9 @@ def _live_bytes(job: Job, body: Body, resident: int) -> int:
     return int(np.sum(waves, axis=0).max()) if waves else 0
 
 
-def _loads(body: Body, outer: tuple[Loop, ...]) -> Iterator[tuple[Load, tuple[Loop, ...]]]:
-    for node in body:
-        match node:
-            case Load():
-                yield node, outer
-            case Loop():
-                yield from _loads(node.body, (*outer, node))
-            case Store() | Alloc() | Free() | Op():
-                pass
-            case _:
-                assert_never(node)
+def _loads(body: Body) -> Iterator[tuple[Load, tuple[Loop, ...]]]:
+    """The loads of a body, with the loops around each."""
+    return ((node, outer) for node, outer in walk_with_loops(body) if isinstance(node, Load))
 
 
 def _extents(
@@ -270,16 +261,9 @@ def _inner_words(instance: Instance, load: Load, outer: tuple[Loop, ...]) -> int
 
 def swept_bytes(job: Job) -> int:
     """Bytes that every item of a head sweeps: the loads that no launch tile but points index."""
-    instance = job.instance
-    _fixed_loops(instance)
-    (body,) = nests(instance)
-    grid, inside = chain(body)
-    total = 0
-    for load, outer in _loads(inside, ()):
-        if not any(loop.tile in unstacked(load.index) and not loop.tile.point for loop in grid):
-            wide = instance.program.tensor(load.tensor).wide
-            total += _inner_words(instance, load, outer) * word_bytes(job.dtype, wide)
-    return total
+    _fixed_loops(job.instance)
+    (body,) = nests(job.instance)
+    return sum(one.bytes for one in _moved(job, body) if one.common)
 
 
 def predicted_bytes(job: Job, resident: int, l2_bytes: int) -> int:

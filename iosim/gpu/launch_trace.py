@@ -233,26 +233,19 @@ def _pieces(job: Job, found: list[_Moved], items: int) -> LaunchMoves:
     """Boxes cut where they meet, numbered over all tensors, in the items' orders."""
     found = [one for one in found if one.item.size]
     when = _numbered([one.when for one in found], job)
-    columns: list[list[Any]] = [[np.zeros(0, np.int64)] for _ in range(4)]
-    sizes, first = [np.zeros(0, np.int64)], 0
+    none = np.zeros(0, np.int64)
+    columns, sizes, first = [(none,) * 4], [none], 0
     for name in dict.fromkeys(one.tensor for one in found):
-        at = [k for k, one in enumerate(found) if one.tensor == name]
-        row, number, words = _cut(np.concatenate([found[k].box for k in at]))
+        own = [(one, at) for one, at in zip(found, when, strict=True) if one.tensor == name]
+        row, number, words = _cut(np.concatenate([one.box for one, _ in own]))
         wide = job.instance.program.tensor(name).wide
         sizes.append(words * word_bytes(job.dtype, wide))
-        for column, parts in zip(
-            columns,
-            (
-                [found[k].item for k in at],
-                [np.broadcast_to(when[k], found[k].item.size) for k in at],
-                [np.full(found[k].item.size, found[k].write) for k in at],
-            ),
-            strict=False,
-        ):
-            column.append(np.concatenate(parts)[row])
-        columns[3].append(first + number)
+        owner = np.concatenate([one.item for one, _ in own])
+        keys = np.concatenate([np.broadcast_to(at, one.item.size) for one, at in own])
+        writes = np.concatenate([np.full(one.item.size, one.write) for one, _ in own])
+        columns.append((owner[row], keys[row], writes[row], first + number))
         first += words.size
-    item, key, write, piece = (np.concatenate(x) for x in columns)
+    item, key, write, piece = map(np.concatenate, zip(*columns, strict=True))
     order = np.lexsort((key, item))
     item, key = item[order], key[order]
     fresh = np.ones(item.size, bool)  # the first of an item

@@ -20,9 +20,9 @@ row statistics are L alone; O is read in the first sweep of the backward pass, w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -166,72 +166,79 @@ def standard_step(b: Builder) -> None:
     key_products(b, "dK", grads, "Q", "13")
 
 
-def _tiles(b: Builder, left: str, to: str, n: str) -> Iterator[tuple[Tile, Tile, Buffer]]:
-    """Tiles of rows by columns that are loaded and, changed, stored."""
+def _places(b: Builder, n: str) -> Iterator[tuple[Tile, Tile, Tile]]:
+    """Heads, rows and columns, tile by tile."""
     B_r, B_c = b.tile_sizes("N", f"B_r{n}", f"B_c{n}")
     for h in b.grid("heads"):
         for i in b.grid("N", B_r):
             for j in b.grid("N", B_c):
-                s = b.load(left, h, i, j, name="s")
-                yield i, j, s
-                b.store(s, to, h, i, j)
-                b.free(s)
+                yield h, i, j
+
+
+def _tiles(b: Builder, left: str, to: str, n: str) -> Iterator[tuple[Tile, Tile, Buffer]]:
+    """Tiles of rows by columns that are loaded and, changed, stored."""
+    for h, i, j in _places(b, n):
+        s = b.load(left, h, i, j, name="s")
+        yield i, j, s
+        b.store(s, to, h, i, j)
+        b.free(s)
 
 
 def _product(b: Builder, left: str, right: str, to: str, n: str) -> None:
-    B_r, B_c = b.tile_sizes("N", f"B_r{n}", f"B_c{n}")
-    for h in b.grid("heads"):
+    for h, i, j in _places(b, n):
+        s, r = b.load(left, h, i, j, name="s"), b.load(right, h, i, j, name="r")
+        b.op("multiply", s, r)
+        b.store(s, to, h, i, j)
+        b.free(s, r)
+
+
+def _rows(b: Builder, of: str, every: Callable[[Builder], Iterable[Any]]) -> Iterator[Any]:
+    """Heads, and blocks of whole rows."""
+    (B_r,) = b.tile_sizes("N", of)
+    for h in every(b):
         for i in b.grid("N", B_r):
-            for j in b.grid("N", B_c):
-                s, r = b.load(left, h, i, j, name="s"), b.load(right, h, i, j, name="r")
-                b.op("multiply", s, r)
-                b.store(s, to, h, i, j)
-                b.free(s, r)
+            yield h, i
 
 
 def _softmax(b: Builder, scores: str) -> None:
     """Whole rows, each read once."""
-    (B_r,) = b.tile_sizes("N", "B_r3")
-    for h in b.grid("heads"):
-        for i in b.grid("N", B_r):
-            m, l = b.lowest("m", i), b.zeros("l", i)
-            s = b.load(scores, h, i, "N", name="s")
-            b.op("row_stats", m, l, s)
-            b.op("normalise", s, m, l)
-            b.store(s, "P", h, i, "N")
-            b.free(s, m, l)
+    for h, i in _rows(b, "B_r3", _all_heads):
+        m, l = b.lowest("m", i), b.zeros("l", i)
+        s = b.load(scores, h, i, "N", name="s")
+        b.op("row_stats", m, l, s)
+        b.op("normalise", s, m, l)
+        b.store(s, "P", h, i, "N")
+        b.free(s, m, l)
+
+
+def _all_heads(b: Builder) -> Iterable[Tile]:
+    return b.grid("heads")
 
 
 def _softmax_gradient(b: Builder) -> None:
     """Whole rows of T = P ∘ dP and of P, each read once."""
-    (B_r,) = b.tile_sizes("N", "B_r10")
-    for h in b.grid("heads"):
-        for i in b.grid("N", B_r):
-            t, p = b.load("T", h, i, "N"), b.load("P", h, i, "N")
-            b.op("centre", t, p)
-            b.store(t, "dS", h, i, "N")
-            b.free(t, p)
+    for h, i in _rows(b, "B_r10", _all_heads):
+        t, p = b.load("T", h, i, "N"), b.load("P", h, i, "N")
+        b.op("centre", t, p)
+        b.store(t, "dS", h, i, "N")
+        b.free(t, p)
 
 
 def fused_backward(b: Builder) -> None:
     """D and zeros to dQ in fp32; blocks of columns that add to it; its conversion."""
     b.scratch("D", "heads", "N", wide=True)
     b.scratch("dQ32", "heads", "N", "d", wide=True)
-    (B_rD,) = b.tile_sizes("N", "B_rD")
-    for h in heads(b):
-        for i in b.grid("N", B_rD):
-            do, zeros = b.load("dO", *h.q, i, "d"), b.zeros("zeros", i, "d")
-            sums = row_sums_of(b, h, i, do)
-            b.store(sums, "D", *h.q, i)
-            b.store(zeros, "dQ32", *h.q, i, "d")
-            b.free(do, sums, zeros)
+    for h, i in _rows(b, "B_rD", heads):
+        do, zeros = b.load("dO", *h.q, i, "d"), b.zeros("zeros", i, "d")
+        sums = row_sums_of(b, h, i, do)
+        b.store(sums, "D", *h.q, i)
+        b.store(zeros, "dQ32", *h.q, i, "d")
+        b.free(do, sums, zeros)
     column_blocks(b, to="dQ32")
-    (B_rQ,) = b.tile_sizes("N", "B_rQ")
-    for h in heads(b):
-        for i in b.grid("N", B_rQ):
-            dq = b.load("dQ32", *h.q, i, "d", name="dq")
-            b.store(dq, "dQ", *h.q, i, "d")
-            b.free(dq)
+    for h, i in _rows(b, "B_rQ", heads):
+        dq = b.load("dQ32", *h.q, i, "d", name="dq")
+        b.store(dq, "dQ", *h.q, i, "d")
+        b.free(dq)
 
 
 def fused_program(problem: AttentionBackward) -> Program:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import assert_never
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from iosim.core.program.space import named_tiles
 from iosim.core.program.walk import Instance
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.names import Names
-from iosim.gpu.emitter.places import Places
+from iosim.gpu.emitter.places import Places, last_part
 from iosim.gpu.errors import EmitError
 
 LEAST_SIDE = 16  # tl.dot takes powers of two from here on
@@ -108,13 +107,7 @@ class Blocks:
 
     def side(self, x: Dim) -> int:
         """The side of the block that holds an index's positions."""
-        match x:
-            case Span() | Tile():
-                return side(self.where.longest(x))
-            case Stack():
-                return math.prod(self._sides(x))
-            case _:
-                assert_never(x)
+        return math.prod(self._sides(x)) if isinstance(x, Stack) else side(self.where.longest(x))
 
     @functools.cached_property
     def follows(self) -> bool:
@@ -217,8 +210,7 @@ class Blocks:
     def offset(self, x: Dim) -> bool:
         """Whether a part of the last axis may start within a sector, in a program that has spans
         that follow a tile; in others such parts move as the compiler finds best."""
-        last = x.parts[-1] if isinstance(x, Stack) else x
-        return self.follows and not self.where.at_multiples(last, layout.PAD)
+        return self.follows and not self.where.at_multiples(last_part(x), layout.PAD)
 
     def _by_word(self, own: tuple[Dim, ...]) -> bool:
         return len(own) == 2 and (self.offset(own[-1]) or self.shape(own) in self.by_word)
@@ -269,16 +261,11 @@ class Blocks:
 
     def _in(self, x: Dim) -> str:
         """The mask along an index."""
-        match x:
-            case Span():
-                return self._span_mask(x)
-            case Tile():
-                return self.names.mask(x.var, self.names.var(x))
-            case Stack():
-                wanted = "_".join(self._name(part) for part in x.parts)
-                return self.names.mask(("stack", wanted), wanted)
-            case _:
-                assert_never(x)
+        if isinstance(x, Span):
+            return self._span_mask(x)
+        if isinstance(x, Tile):
+            return self.names.mask(x.var, self.names.var(x))
+        return self.names.mask(("stack", self._name(x)), self._name(x))
 
     def say_masks(self, own: tuple[Index, ...], say: Callable[[str], None]) -> None:
         """Compute the masks of stacks, which `mask` names, from tiles that are open."""
@@ -286,55 +273,40 @@ class Blocks:
             if isinstance(x, Stack) and self._masked(x):
                 each = [self._inside(*at) for at in self.places(x) if self._cut(*at[:2])]
                 ok = " & ".join(f"({ok})" for ok in each) if len(each) > 1 else each[0]
-                wanted = "_".join(self._name(part) for part in x.parts)
+                wanted = self._name(x)
                 say(f"{self.names.make_mask(('stack', wanted), wanted, self.side(x))} = {ok}")
 
     def _inside(self, x: Single, block: int, iota: str) -> str:
         """Which positions `iota` of a block belong to an index, as text."""
-        match x:
-            case Span():
-                if not x.edges:
-                    return f"{iota} < {self.where.longest(x)}"
-                start, stop = self.where.placed[x]
-                return f"{add(start, iota)} < {stop}"
-            case Tile():
-                step, ok = (
-                    self.where.step(self.where.loops[x]),
-                    f"{add(self.where.at[x], iota)} < {self.where.last[x]}",
-                )
-                alone = block == step or self.where.trips(self.where.loops[x]) == 1
-                return ok if alone else f"({iota} < {step}) & ({ok})"
-            case _:
-                assert_never(x)
+        if isinstance(x, Span):
+            if not x.edges:
+                return f"{iota} < {self.where.longest(x)}"
+            start, stop = self.where.placed[x]
+            return f"{add(start, iota)} < {stop}"
+        step = self.where.step(self.where.loops[x])
+        ok = f"{add(self.where.at[x], iota)} < {self.where.last[x]}"
+        alone = block == step or self.where.trips(self.where.loops[x]) == 1
+        return ok if alone else f"({iota} < {step}) & ({ok})"
 
     def _masked(self, x: Dim) -> bool:
-        match x:
-            case Span() | Tile():
-                return self._cut(x, self.side(x))
-            case Stack():
-                pairs = zip(x.parts, self._sides(x), strict=True)
-                return any(self._cut(part, n) for part, n in pairs)
-            case _:
-                assert_never(x)
+        if isinstance(x, Stack):
+            return any(map(self._cut, x.parts, self._sides(x)))
+        return self._cut(x, self.side(x))
 
     def _cut(self, x: Single, block: int) -> bool:
         """Whether a block of this side has positions beyond an index."""
-        match x:
-            case Span():
-                start, stop = self.where.cases(x)
-                return bool((stop - start != block).any())
-            case Tile():
-                step = self.where.step(self.where.loops[x])
-                if x in self._full:
-                    return block != step
-                if x in self.where.loose:
-                    return True
-                # Only the last tile of a loop can be shorter than the first.
-                start, stop = self.where.cases(self.where.loops[x])
-                n = (stop - start)[stop > start]
-                return bool(((np.minimum(step, n) != block) | (n > step) & (n % step != 0)).any())
-            case _:
-                assert_never(x)
+        if isinstance(x, Span):
+            start, stop = self.where.cases(x)
+            return bool((stop - start != block).any())
+        step = self.where.step(self.where.loops[x])
+        if x in self._full:
+            return block != step
+        if x in self.where.loose:
+            return True
+        # Only the last tile of a loop can be shorter than the first.
+        start, stop = self.where.cases(self.where.loops[x])
+        n = (stop - start)[stop > start]
+        return bool(((np.minimum(step, n) != block) | (n > step) & (n % step != 0)).any())
 
     def _span_mask(self, x: Span) -> str:
         if x.edges:
@@ -344,18 +316,16 @@ class Blocks:
         self.header.setdefault(name, f"{name} = {self._inside(x, block, self._iota(block))}")
         return name
 
-    def _name(self, x: Single) -> str:
+    def _name(self, x: Dim) -> str:
         """What the mask of an index is called, without its ending."""
-        match x:
-            case Span():
-                if x.edges:
-                    return self.names.span(x)
-                start, stop = self.instance.span(x)
-                return x.axis if x.is_entire_axis else f"{x.axis}_{start}_{stop}"
-            case Tile():
-                return x.var
-            case _:
-                assert_never(x)
+        if isinstance(x, Stack):
+            return "_".join(map(self._name, x.parts))
+        if isinstance(x, Tile):
+            return x.var
+        if x.edges:
+            return self.names.span(x)
+        start, stop = self.instance.span(x)
+        return x.axis if x.is_entire_axis else f"{x.axis}_{start}_{stop}"
 
     def _run(self, node: Load | Store, x: Dim) -> int:
         """How many neighbours along its last dimension a transfer moves at once; see `_iota`.
@@ -373,7 +343,7 @@ class Blocks:
         """Whether a masked edge of a dimension cuts a 16-byte vector of the narrowest type, or may
         do so for all that the compiler knows: it cannot see where an edge lies that follows a tile.
         """
-        last = x.parts[-1] if isinstance(x, Stack) else x
+        last = last_part(x)
         of = last if isinstance(last, Span) else self.where.loops[last]
         if isinstance(of, Loop) and of.tile in self.where.loose:
             return True

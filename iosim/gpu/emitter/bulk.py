@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from iosim.core.counts import Key
 from iosim.core.problem import word_bytes
-from iosim.core.program.ir import Load, Loop
+from iosim.core.program.ir import Load
 from iosim.core.program.walk import Instance
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.blocks import Blocks
-from iosim.gpu.emitter.nests import nests
+from iosim.gpu.emitter.nests import nests, walk_with_loops
 from iosim.gpu.emitter.warps import read
 
 
@@ -32,17 +32,10 @@ def bulk_bytes(instance: Instance, dtype: str) -> dict[Key, int]:
     word = word_bytes(dtype)
     for body in nests(instance):
         nest = read(instance, body, tiles := Blocks(instance), 1)
-        for node, outer in _loads(nest.inside, nest.grid):
+        for node, outer in walk_with_loops(nest.inside, nest.grid):
+            if not isinstance(node, Load):
+                continue
             times = layout.iterations(instance, outer) * nest.parts(node)
             key: Key = ("load", node.tensor)
             found[key] = found.get(key, 0) + times * nest.box(node, tiles).words * word
-    return found
-
-
-def _loads(
-    inside: tuple[object, ...], outer: tuple[Loop, ...]
-) -> list[tuple[Load, tuple[Loop, ...]]]:
-    found = [(node, outer) for node in inside if isinstance(node, Load)]
-    for loop in (node for node in inside if isinstance(node, Loop)):
-        found += _loads(loop.body, (*outer, loop))
     return found

@@ -234,9 +234,12 @@ class RowWarps(Role):
         if parts > 1:
             place = add(f"{place} * {parts}" if place else "0", "group")
         at = self.at(node)
-        sides = ", ".join(str(self.nest.side(x, self.tiles)) for x in own)
         turn = ".permute((1, 0))" if operand.transposed else ""
-        return f"{at}.index({place or 0}).reshape([{sides}]){turn}"
+        return f"{at}.index({place or 0}).reshape({self._shape(own)}){turn}"
+
+    def _shape(self, own: tuple[Dim, ...]) -> str:
+        """The shape of a block, as text."""
+        return f"[{', '.join(str(self.nest.side(x, self.tiles)) for x in own)}]"
 
     # -- operations -----------------------------------------------------------------------
 
@@ -322,9 +325,8 @@ class RowWarps(Role):
 
     def _register_value(self, ref: Ref) -> RegisterValue:
         own = self.buffers[ref.buffer]
-        shape = [str(self.nest.side(x, self.tiles)) for x in own]
         name = ref.buffer if ref.buffer in self.loads else self._value(ref)
-        return RegisterValue(name, f"[{', '.join(shape)}]", self._layout(ref))
+        return RegisterValue(name, self._shape(own), self._layout(ref))
 
     def staging(self, store: Store) -> tuple[str, bool]:
         """The shared memory that a store passes through, and whether a tile has left it."""
@@ -335,9 +337,8 @@ class RowWarps(Role):
     def _store(self, node: Store) -> None:
         box, (at, _) = self.box(node), self.staging(node)
         name = self._value(Ref(node.buffer))
-        sides = ", ".join(str(self.nest.side(x, self.tiles)) for x in dims(node.index))
         self.say(f"out = {at}.index({'group' if self.nest.groups > 1 else 0})")
-        self.say(f"out.reshape([{sides}]).store({name}.to({box}.dtype))")
+        self.say(f"out.reshape({self._shape(dims(node.index))}).store({name}.to({box}.dtype))")
         self.say("fence_async_shared()")
         corner = self.corner(node.index, "first" if self.nest.groups > 1 else "0")
         self.say(f"store_box({box}, {corner}, out)")

@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import assert_never
 
 from iosim.core.program.index import Index, Span, Tile, cut_from
-from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store, nodes
+from iosim.core.program.ir import Alloc, Load, Loop, Node, Op, Ref, nodes
 from iosim.core.program.ops import OpSpec
 from iosim.core.program.space import cases
 from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.blocks import Blocks
 from iosim.gpu.emitter.layout import ranges
+from iosim.gpu.emitter.nests import walk_with_loops
 from iosim.gpu.errors import EmitError
 
 Nodes = tuple[Node, ...]
@@ -33,12 +33,12 @@ def parts(instance: Instance, body: Nodes) -> dict[str, Loop]:
         n.buffer: n.index for top in body for n in nodes((top,)) if isinstance(n, (Load, Alloc))
     }
     found: dict[str, Loop] = {}
-    for op, loops in _ops(body, {}):
-        for ref in op.operands:
+    for op, outer in walk_with_loops(body):
+        for ref in op.operands if isinstance(op, Op) else ():
             if ref.part is None:
                 continue
             base = spans[ref.buffer][cut_from(spans[ref.buffer], ref.part)]
-            loop = _fixed(instance, ref, loops, base)
+            loop = _fixed(instance, ref, {loop.tile: loop for loop in outer}, base)
             if (trips := Blocks(instance).where.trips(loop)) > MOST_PARTS:
                 raise EmitError(
                     f"{ref} makes {trips} blocks of {ref.buffer} and a kernel takes at most "
@@ -75,19 +75,6 @@ def _fixed(instance: Instance, ref: Ref, loops: dict[Tile, Loop], base: Index) -
         )
     assert isinstance(base, Span)
     return replace(loop, span=base)
-
-
-def _ops(body: Nodes, loops: dict[Tile, Loop]) -> Iterator[tuple[Op, dict[Tile, Loop]]]:
-    for node in body:
-        match node:
-            case Loop():
-                yield from _ops(node.body, {**loops, node.tile: node})
-            case Op():
-                yield node, loops
-            case Load() | Store() | Alloc() | Free():
-                pass
-            case _:
-                assert_never(node)
 
 
 def cuts(loop: Loop) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from iosim.core.program.index import At, Span, unstacked
-from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
+from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store, nodes
 from iosim.core.program.ops import OPS
 from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.nests import find_empty, prune
@@ -126,19 +126,13 @@ def _places(node: Load | Store, found: Resident) -> list[int]:
 
 def _named(body: Body) -> Iterator[str]:
     """The buffers that a body names, in operations and transfers."""
-    for node in body:
-        match node:
-            case Loop():
-                yield from _named(node.body)
-            case Op():
-                yield from (ref.buffer for ref in node.operands)
-            case Load() | Store():
-                yield node.buffer
-                yield from (x.buffer for x in unstacked(node.index) if isinstance(x, At))
-            case Alloc() | Free():
-                yield node.buffer
-            case _:
-                assert_never(node)
+    for node in nodes(body):
+        if isinstance(node, Op):
+            yield from (ref.buffer for ref in node.operands)
+        elif not isinstance(node, Loop):
+            yield node.buffer
+        if isinstance(node, (Load, Store)):
+            yield from (x.buffer for x in unstacked(node.index) if isinstance(x, At))
 
 
 def _drop_dead_loads(body: Body, dead: set[int], numbers: Iterator[int]) -> Body:

@@ -18,7 +18,7 @@ from iosim.gpu.emitter.blocks import Blocks
 from iosim.gpu.emitter.computing import RowWarps
 from iosim.gpu.emitter.kernel import Kernel
 from iosim.gpu.emitter.names import Names
-from iosim.gpu.emitter.nests import Body, touched
+from iosim.gpu.emitter.nests import Body, moved_keys, touched
 from iosim.gpu.emitter.roles import LoadWarp
 from iosim.gpu.emitter.warps import PLAIN, Style, read
 from iosim.gpu.errors import EmitError
@@ -77,10 +77,7 @@ class HopperText:
         for box in self.boxes:
             names.of(("box", box), f"{box.tensor}_box")
         loaded, stored = touched(body, Load), touched(body, Store)
-        self.keys: tuple[Key, ...] = (
-            *(("load", t) for t in sorted(loaded)),
-            *(("store", t) for t in sorted(stored)),
-        )
+        self.keys = moved_keys(body)
         self._check_keys(loaded & stored)
         self.rows = RowWarps(nest, names, Blocks(instance, names))
         self.loads = LoadWarp(nest, names, Blocks(instance, names))

@@ -9,7 +9,6 @@ the last axis's extent.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -18,9 +17,10 @@ from typing import Any, assert_never
 from iosim.core.counts import Key
 from iosim.core.problem import Tensor, word_bytes
 from iosim.core.program.index import At, Index, Number, Plain, Span, Tile, Within, dims, unstacked
-from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Store
+from iosim.core.program.ir import Load, Loop, Store
 from iosim.core.program.space import Env, Range, inside, named_tiles, resolved, running, step
 from iosim.core.program.walk import Instance
+from iosim.gpu.emitter.nests import walk_with_loops
 
 SECTOR = 32  # bytes, the unit in which an NVIDIA GPU moves data between the SM and L2
 REQUEST = 32  # words that one request asks for: one by each thread of a warp
@@ -78,45 +78,99 @@ def sector_bytes(instance: Instance, dtype: str, nests: slice = slice(None)) -> 
     """
     total: dict[Key, int] = {}
     alike: dict[Any, int] = {}  # the sectors of transfers of equal parts in equal loops
-    for node, outer in _transfers(instance.program.body[nests], ()):
+    for node, outer in walk_with_loops(instance.program.body[nests]):
+        if not isinstance(node, (Load, Store)):
+            continue
         word = word_bytes(dtype, instance.program.tensor(node.tensor).wide)
         same = word, node.index, tuple((x.tile, x.span, x.step, x.marks) for x in outer)
         if same not in alike:
             alike[same] = _transfer(instance, word, node.index, outer)
-        total[_key(node)] = total.get(_key(node), 0) + alike[same] * SECTOR
+        key = key_of(node)
+        total[key] = total.get(key, 0) + alike[same] * SECTOR
     return total
 
 
-def _transfers(
-    body: tuple[Node, ...], outer: tuple[Loop, ...]
-) -> Iterator[tuple[Load | Store, tuple[Loop, ...]]]:
-    for node in body:
-        match node:
-            case Loop():
-                yield from _transfers(node.body, (*outer, node))
-            case Load() | Store():
-                yield node, outer
-            case Alloc() | Free() | Op():
-                pass
-            case _:
-                assert_never(node)
-
-
-def _key(node: Load | Store) -> Key:
+def key_of(node: Load | Store) -> Key:
+    """The direction and the tensor of a transfer."""
     return ("load" if isinstance(node, Load) else "store", node.tensor)
 
 
 def _transfer(
     instance: Instance, word: int, full: tuple[Index, ...], outer: tuple[Loop, ...]
 ) -> int:
-    index = unstacked(full)
-    spans = [*(loop.span for loop in outer), *(x for x in index if isinstance(x, Span))]
+    """Sectors of a transfer of words of so many bytes."""
+    *rows, last = index = unstacked(full)
+    access = _Access(word, len(dims(full)) == 1 or bool(named_tiles(instance.program)))
+
+    def of_tile(tile: Tile, at: Range) -> int:
+        if tile == last:
+            return _run(at, access)
+        if isinstance(last, Within) and tile == last.tile:
+            return _run((0, at[1] - at[0]), access)
+        return at[1] - at[0] if tile in dims(tuple(rows)) else 1
+
+    def of_loop(tile: Tile, start: int, stop: int, by: int) -> int:
+        if tile == last:
+            return _runs(start, stop, by, access)
+        if isinstance(last, Within) and tile == last.tile:
+            full, short = divmod(stop - start, by)
+            return full * _run((0, by), access) + _run((0, short), access)
+        return stop - start if tile in dims(tuple(rows)) else -(-(stop - start) // by)
+
+    def of_spans(env: Env) -> int:
+        n = 1
+        for x in index:
+            match x:
+                case Span():
+                    span = resolved(x, env)
+                    n *= _run(span, access) if x is last else span[1] - span[0]
+                case Tile() | Number() | Within() | At():
+                    pass  # its loop was taken, and a position is one
+                case _:
+                    assert_never(x)
+        return n
+
+    return fold_loops(instance, outer, index, of_tile, of_loop, of_spans)
+
+
+def fold_loops(
+    instance: Instance,
+    loops: tuple[Loop, ...],
+    index: tuple[Plain, ...],
+    of_tile: Callable[[Tile, Range], int],
+    of_loop: Callable[[Tile, int, int, int], int],
+    of_spans: Callable[[Env], int] = lambda env: 1,
+) -> int:
+    """The sum, over iterations of loops inside each other, of products of what each tile gives.
+
+    Only loops whose tiles a span names, or a block mask, go tile by tile.
+
+    Args:
+        index: what is moved inside, whose spans may name tiles.
+        of_tile: what a tile at a place gives.
+        of_loop: the sum over the tiles of a loop, from its start, stop and step.
+        of_spans: what the innermost place gives beside that.
+    """
+    spans = [*(loop.span for loop in loops), *(x for x in index if isinstance(x, Span))]
     named = {edge.tile for span in spans for edge in span.edges}
-    by_word = len(dims(full)) == 1 or bool(named_tiles(instance.program))
-    access = _Access(word, by_word)
-    named |= {x for loop in outer if loop.marks for x in (loop.tile, loop.marks.rows)}
-    runs = functools.partial(running, program=instance.program, marked=dict(instance.masks))
-    return _over(outer, named, runs, index, access, instance.env)
+    named |= {x for loop in loops if loop.marks for x in (loop.tile, loop.marks.rows)}
+    marked = dict(instance.masks)
+
+    def total(loops: tuple[Loop, ...], env: Env) -> int:
+        if not loops:
+            return of_spans(env)
+        loop, inner = loops[0], loops[1:]
+        if loop.tile in named:
+            return sum(
+                of_tile(loop.tile, at) * total(inner, inside(env, loop.tile, at))
+                for at in running(loop, env, program=instance.program, marked=marked)
+            )
+        start, stop = resolved(loop.span, env)
+        if stop <= start:
+            return 0
+        return of_loop(loop.tile, start, stop, step(loop, env)) * total(inner, env)
+
+    return total(loops, instance.env)
 
 
 def mask_bytes(instance: Instance, warps: Iterable[int]) -> int:
@@ -132,85 +186,20 @@ def mask_bytes(instance: Instance, warps: Iterable[int]) -> int:
     return SECTOR * sum(
         n * iterations(instance, (*outer, replace(loop, marks=None)))
         for body, n in zip(bodies, warps, strict=True)
-        for outer, loop in _marked((body,), ())
+        for loop, outer in walk_with_loops((body,))
+        if isinstance(loop, Loop) and loop.marks is not None
     )
 
 
-def _marked(
-    body: tuple[Node, ...], outer: tuple[Loop, ...]
-) -> Iterator[tuple[tuple[Loop, ...], Loop]]:
-    for node in body:
-        if isinstance(node, Loop):
-            if node.marks is not None:
-                yield outer, node
-            yield from _marked(node.body, (*outer, node))
-
-
 def iterations(instance: Instance, loops: tuple[Loop, ...]) -> int:
-    """How often the innermost of loops inside each other runs in all."""
-    named = {edge.tile for loop in loops for edge in loop.span.edges}
-    runs = functools.partial(running, program=instance.program, marked=dict(instance.masks))
-    access = _Access(1, False)
-    return _over(loops, named, runs, (Number(loops[-1].tile, ""),), access, instance.env)
-
-
-def _over(
-    loops: tuple[Loop, ...],
-    named: set[Tile],
-    runs: Callable[[Loop, Env], Iterator[Range]],
-    index: tuple[Plain, ...],
-    access: _Access,
-    env: Env,
-) -> int:
-    """Sectors of a transfer inside loops; only those whose tiles are named go tile by tile.
-
-    Args:
-        named: tiles that a span names or that number the rows and columns of a block mask.
-        runs: the tiles of a loop that run.
-    """
-    if not loops:
-        n = 1
-        for x in index:
-            match x:
-                case Span():
-                    span = resolved(x, env)
-                    n *= _run(span, access) if x is index[-1] else span[1] - span[0]
-                case Tile() | Number() | Within() | At():
-                    pass  # its loop was taken, and a position is one
-                case _:
-                    assert_never(x)
-        return n
-    loop, *rest = loops
-    inner, last = tuple(rest), index[-1]
-    if loop.tile in named:
-        return sum(
-            _of_tile(loop.tile, at, index, access)
-            * _over(inner, named, runs, index, access, inside(env, loop.tile, at))
-            for at in runs(loop, env)
-        )
-    (start, stop), by = resolved(loop.span, env), step(loop, env)
-    if stop <= start:
-        return 0
-    if loop.tile == last:
-        n = _runs(start, stop, by, access)
-    elif isinstance(last, Within) and loop.tile == last.tile:
-        full, short = divmod(stop - start, by)
-        n = full * _run((0, by), access) + _run((0, short), access)
-    elif loop.tile in dims(index[:-1]):
-        n = stop - start
-    else:
-        n = -(-(stop - start) // by)
-    return n * _over(inner, named, runs, index, access, env)
-
-
-def _of_tile(tile: Tile, at: Range, index: tuple[Plain, ...], access: _Access) -> int:
-    """What one tile contributes to the sectors of a transfer."""
-    *rows, last = index
-    if tile == last:
-        return _run(at, access)
-    if isinstance(last, Within) and tile == last.tile:
-        return _run((0, at[1] - at[0]), access)
-    return at[1] - at[0] if tile in dims(tuple(rows)) else 1
+    """How often the innermost of loops inside each other runs in all, block masks left aside."""
+    return fold_loops(
+        instance,
+        tuple(replace(loop, marks=None) for loop in loops),
+        (),
+        lambda tile, at: 1,
+        lambda tile, start, stop, by: -(-(stop - start) // by),
+    )
 
 
 def _run(run: Range, access: _Access) -> int:

@@ -92,12 +92,14 @@ class Names:
 
     def mask(self, what: Hashable, wanted: str) -> str:
         """The mask along an index."""
-        return self._now.get(("mask", what)) or self.of(("mask", what), f"{wanted}_in")
+        return self._last(("mask", what), f"{wanted}_in")
 
     def block(self, buffer: str, part: int | None = None) -> str:
         """The block that holds a buffer, or a part of one."""
-        wanted = buffer if part is None else f"{buffer}_{part}"
-        return self._now.get(("block", buffer, part)) or self.of(("block", buffer, part), wanted)
+        return self._last(("block", buffer, part), _block_name(buffer, part))
+
+    def _last(self, key: Hashable, wanted: str) -> str:
+        return self._now.get(key) or self.of(key, wanted)
 
     def make_mask(self, what: Hashable, wanted: str, shape: Hashable) -> str:
         """The mask along an index, where it is computed."""
@@ -105,8 +107,7 @@ class Names:
 
     def make_block(self, buffer: str, part: int | None, shape: Hashable) -> str:
         """The block of a buffer, where it is made with a shape and a type."""
-        wanted = buffer if part is None else f"{buffer}_{part}"
-        return self._make(("block", buffer, part), wanted, shape)
+        return self._make(("block", buffer, part), _block_name(buffer, part), shape)
 
     def between(self, name: str, rows: str) -> str:
         """An intermediate value of a template, which has a number for each row."""
@@ -148,3 +149,7 @@ class Names:
 
     def _is_taken(self, name: str) -> bool:
         return name in self._taken or _NUMBERED.fullmatch(name) is not None
+
+
+def _block_name(buffer: str, part: int | None) -> str:
+    return buffer if part is None else f"{buffer}_{part}"

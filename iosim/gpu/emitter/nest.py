@@ -21,7 +21,16 @@ from iosim.gpu.emitter.kernel import Kernel, Lockstep
 from iosim.gpu.emitter.layout import ranges
 from iosim.gpu.emitter.lockstep import stretches
 from iosim.gpu.emitter.names import Names
-from iosim.gpu.emitter.nests import NOTHING, Body, chain, find_masks, grows, touched, wide_tiles
+from iosim.gpu.emitter.nests import (
+    NOTHING,
+    Body,
+    chain,
+    find_masks,
+    grows,
+    moved_keys,
+    touched,
+    wide_tiles,
+)
 from iosim.gpu.emitter.order import Order, ahead
 from iosim.gpu.emitter.prelude import function
 from iosim.gpu.emitter.unmasked import Portion, portions
@@ -46,12 +55,9 @@ class KernelText:
         self.part: dict[Tile, int] = {}  # which part an unrolled loop is at
         self.edges, self.loaded = Edges(), {n.buffer for n in nodes(body) if isinstance(n, Load)}
         self.block, self.least = 1, LARGEST_BLOCK
-        loads, stores = touched(body, Load), touched(body, Store)
-        self.keys: tuple[Key, ...] = (
-            *(("load", t) for t in sorted(loads)),
-            *(("store", t) for t in sorted(stores)),
-        )
-        self.tensors = tuple(t.name for t in instance.program.tensors if t.name in loads | stores)
+        self.keys = moved_keys(body)
+        moved = {tensor for _, tensor in self.keys}
+        self.tensors = tuple(t.name for t in instance.program.tensors if t.name in moved)
         self.masks = tuple(name for name, _ in instance.masks if name in find_masks(body))
         grid, inside = chain(body)
         self.items = 1
@@ -373,7 +379,7 @@ class KernelText:
                 name = self._block(ref.buffer, 0)
                 self._say(f"{name} = {name}.to(tl.float32)")  # as it is in the branch
         for x in sorted(taken, key=str):
-            start, stop = self.where.span_edges(x)
+            start, stop = self.where.placed[x]
             self._say(f"if {start} < {stop}:")
             self.depth += 1
 

@@ -9,11 +9,12 @@ empty.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, assert_never
 
+from iosim.core.counts import Key
 from iosim.core.program.index import Affine, Dim, Edge, Span, Stack, Tile, cut, dims
 from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Ref, Store, nodes
 from iosim.core.program.ops import OPS
@@ -217,9 +218,25 @@ def chain(body: Body) -> tuple[tuple[Loop, ...], Body]:
     return tuple(found), body
 
 
+def walk_with_loops(
+    body: Body, outer: tuple[Loop, ...] = ()
+) -> Iterator[tuple[Node, tuple[Loop, ...]]]:
+    """Every node of a tree, parents first, with the loops around it, outermost first."""
+    for node in body:
+        yield node, outer
+        if isinstance(node, Loop):
+            yield from walk_with_loops(node.body, (*outer, node))
+
+
 def touched(body: Body, kind: type[Load] | type[Store]) -> set[str]:
     """The tensors that a body loads, or stores."""
     return {n.tensor for n in nodes(body) if isinstance(n, kind)}
+
+
+def moved_keys(body: Body) -> tuple[Key, ...]:
+    """What a body moves: its loads, then its stores, each by tensor."""
+    loads, stores = (sorted(touched(body, kind)) for kind in (Load, Store))
+    return *(("load", name) for name in loads), *(("store", name) for name in stores)
 
 
 def wide_tiles(instance: Instance, body: Body) -> bool:

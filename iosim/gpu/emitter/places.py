@@ -54,6 +54,11 @@ def _followed(span: Span) -> tuple[Tile, ...]:
     return tuple(edge.tile for edge in sorted(span.edges, key=str))
 
 
+def last_part(x: Dim) -> Single:
+    """What lies along the last axis of a dimension."""
+    return x.parts[-1] if isinstance(x, Stack) else x
+
+
 class Places:
     """What a kernel knows of the loops that were opened in it.
 
@@ -188,19 +193,15 @@ class Places:
             loops: the loop of every tile that it needs; by default of tiles that were opened.
         """
         loops = self.loops if loops is None else loops
-        match x:
-            case Span():
-                start, stop = self.cases(x, loops)
-                return int((stop - start).max())
-            case Tile():
-                start, stop = self.cases(loops[x], loops)
-                return min(int((stop - start).max()), self.step(loops[x]))
-            case _:
-                assert_never(x)
+        if isinstance(x, Span):
+            start, stop = self.cases(x, loops)
+            return int((stop - start).max())
+        start, stop = self.cases(loops[x], loops)
+        return min(int((stop - start).max()), self.step(loops[x]))
 
     def reach(self, x: Dim, loops: Mapping[Tile, Loop]) -> int:
         """The most positions of an index along its last axis; arguments as for `longest`."""
-        return self.longest(x.parts[-1] if isinstance(x, Stack) else x, loops)
+        return self.longest(last_part(x), loops)
 
     def certain(self, x: Span | Loop, position: int) -> bool:
         """Whether a span goes beyond a position wherever it lies."""
@@ -226,10 +227,6 @@ class Places:
             return False
         start, stop = self.cases(x)
         return bool((start >= stop).any())
-
-    def span_edges(self, x: Span) -> tuple[str, str]:
-        """Where a span that follows a tile lies, as text."""
-        return self.placed[x]
 
     def start(self, x: Plain) -> str:
         """Where an index starts: a number or a variable."""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from iosim.gpu.errors import GpuError
 from iosim.gpu.layers.trace import Launch
-from iosim.gpu.records.counters import read_launches
+from iosim.gpu.records.counters import counter_value, read_launches
 from iosim.gpu.records.names import function
 
 _XBAR_READ, _XBAR_WRITE = "l1tex__m_xbar2l1tex_read_bytes", "l1tex__m_l1tex2xbar_write_bytes"
@@ -54,7 +54,6 @@ BYTES = tuple(x for x in COUNTERS if x not in (*_FLOP, *_SUMS["tensor_flop"]))
 # What runs before all else: x + 1 of so many words of 2 bytes, a product of n × n by n × n.
 STREAM_WORDS, PRODUCT_N = 2**26, 4096
 GATES = ("stream", "product")
-_LARGEST = 2**62
 
 
 @dataclass(frozen=True)
@@ -116,15 +115,7 @@ def _one(there: Mapping[str, str], kernel: str, row: Mapping[str, str], where: s
 
 
 def _value(text: str, where: str) -> int | None:
-    if text in ("n/a", ""):
-        return None
-    try:
-        value = float(text.replace(",", ""))
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < _LARGEST:
-        raise GpuError(f"{where} is {text!r}, not a counter's value: the report is damaged")
-    return round(value)
+    return None if text in ("n/a", "") else counter_value(text, where)
 
 
 def total(launches: Sequence[Counted], what: str) -> int | None:

@@ -9,8 +9,10 @@ compiler notes for each node.  Parameters are called as in the graph (`Layer.wei
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from operator import add
 from typing import Any
 
 import torch
@@ -22,23 +24,29 @@ from iosim.models.layers.blocks import Ask
 RANGE = "iosim: "  # what the names of ranges begin with
 
 
-class LayerStep(nn.Module, ABC):  # type: ignore[misc]
-    """A module that covers operators of the graph, named as there."""
+class LayerStep(nn.Module):  # type: ignore[misc]
+    """A module that covers operators of the graph, named as there.
 
-    def __init__(self, *covers: str) -> None:
+    Args:
+        function: what it computes.
+    """
+
+    def __init__(self, *covers: str, function: Callable[..., Any] | None = None) -> None:
         super().__init__()
-        self.covers = covers
+        self.covers, self.function = covers, function
+        self.named: dict[str, tuple[Any, bool]] = {}
 
     def forward(self, *x: Any) -> Any:
         """Run it, within a range of its name where no compiler is at work."""
         if torch.compiler.is_compiling():
-            return self._run(*x)
+            return self.run(*x)
         with torch.profiler.record_function(RANGE + self.covers[0]):
-            return self._run(*x)
+            return self.run(*x)
 
-    @abstractmethod
-    def _run(self, *x: Any) -> Any:
+    def run(self, *x: Any) -> Any:
         """What it computes."""
+        assert self.function is not None
+        return self.function(*x)
 
 
 class Linear(LayerStep):
@@ -50,11 +58,12 @@ class Linear(LayerStep):
         super().__init__(name, *([f"{name} bias"] if bias else []))
         self.weight = nn.Parameter(torch.empty(n_out, n_in))
         self.bias = nn.Parameter(torch.empty(n_out)) if bias else None
-        self.named = {weight: (self.weight, turned)}
+        self.named[weight] = (self.weight, turned)
         if self.bias is not None:
             self.named[bias] = (self.bias, False)
 
-    def _run(self, x: Any) -> Any:
+    def run(self, x: Any) -> Any:
+        """x Wᵀ + b."""
         return functional.linear(x, self.weight, self.bias)
 
 
@@ -66,98 +75,15 @@ class Norm(LayerStep):
         self.epsilon, self.n = epsilon, n
         self.weight = nn.Parameter(torch.empty(n))
         self.bias = nn.Parameter(torch.empty(n)) if layer_norm else None
-        self.named = {f"γ_{y}": (self.weight, False)}
+        self.named[f"γ_{y}"] = (self.weight, False)
         if self.bias is not None:
             self.named[f"β_{y}"] = (self.bias, False)
 
-    def _run(self, x: Any) -> Any:
+    def run(self, x: Any) -> Any:
+        """x, normalised."""
         if self.bias is None:
             return functional.rms_norm(x, (self.n,), self.weight, self.epsilon)
         return functional.layer_norm(x, (self.n,), self.weight, self.bias, self.epsilon)
-
-
-class Activation(LayerStep):
-    """ReLU or GELU."""
-
-    def __init__(self, name: str, kind: str) -> None:
-        super().__init__(name)
-        self.kind = kind
-
-    def _run(self, x: Any) -> Any:
-        if self.kind == "relu":
-            return functional.relu(x)
-        return functional.gelu(x, approximate="tanh" if self.kind == "gelu_tanh" else "none")
-
-
-class SwiGLU(LayerStep):
-    """silu(gate) · up."""
-
-    def _run(self, gate: Any, up: Any) -> Any:
-        return functional.silu(gate) * up
-
-
-class Add(LayerStep):
-    """A residual."""
-
-    def _run(self, x: Any, y: Any) -> Any:
-        return x + y
-
-
-class Dropout(LayerStep):
-    """Dropout."""
-
-    def __init__(self, name: str, p: float) -> None:
-        super().__init__(name)
-        self.p = p
-
-    def _run(self, x: Any) -> Any:
-        return functional.dropout(x, self.p)
-
-
-def _dropout(name: str, p: float) -> Any:
-    return Dropout(name, p) if p else nn.Identity()
-
-
-class Rope(LayerStep):
-    """Pairs (a, a + d/2) turned by an angle."""
-
-    def _run(self, x: Any, cos: Any, sin: Any) -> Any:
-        a, b = x.chunk(2, dim=-1)
-        return x * cos + torch.cat((-b, a), dim=-1) * sin
-
-
-class Append(LayerStep):
-    """New rows at the end of a cache, in place."""
-
-    def _run(self, new: Any, cache: Any) -> Any:
-        cache[:, :, cache.shape[2] - new.shape[2] :] = new
-        return cache
-
-
-def _shared(x: Any, heads: int) -> Any:
-    """K or V, repeated for the heads of queries that share them."""
-    batch, groups, n, p = x.shape
-    if groups == heads:
-        return x
-    return x[:, :, None].expand(batch, groups, heads // groups, n, p).reshape(batch, heads, n, p)
-
-
-class Scores(LayerStep):
-    """QKᵀ."""
-
-    def _run(self, q: Any, k: Any) -> Any:
-        return q @ _shared(k, q.shape[1]).transpose(-1, -2)
-
-
-class Scale(LayerStep):
-    """x times a number."""
-
-    def __init__(self, name: str, factor: float) -> None:
-        super().__init__(name)
-        self.factor = factor
-
-    def _run(self, x: Any) -> Any:
-        return x * self.factor
 
 
 class CausalMask(LayerStep):
@@ -168,41 +94,89 @@ class CausalMask(LayerStep):
         ahead = torch.ones(rows, columns, dtype=torch.bool).triu(1 + columns - rows)
         self.register_buffer("ahead", ahead)
 
-    def _run(self, x: Any) -> Any:
+    def run(self, x: Any) -> Any:
+        """x, masked."""
         return x.masked_fill(self.ahead, -torch.inf)
 
 
-class Softmax(LayerStep):
-    """Of the last axis."""
-
-    def _run(self, x: Any) -> Any:
-        return torch.softmax(x, dim=-1)
+def _dropout(name: str, p: float) -> Any:
+    return LayerStep(name, function=lambda x: functional.dropout(x, p)) if p else nn.Identity()
 
 
-class WeightedSum(LayerStep):
-    """PV."""
+def _rope(x: Any, cos: Any, sin: Any) -> Any:
+    """Pairs (a, a + d/2) turned by an angle."""
+    a, b = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-b, a), dim=-1) * sin
 
-    def _run(self, p: Any, v: Any) -> Any:
-        return p @ _shared(v, p.shape[1])
+
+def _append(new: Any, cache: Any) -> Any:
+    """New rows at the end of a cache, in place."""
+    cache[:, :, cache.shape[2] - new.shape[2] :] = new
+    return cache
 
 
-class FusedAttention(LayerStep):
-    """scaled_dot_product_attention."""
+def _shared(x: Any, heads: int) -> Any:
+    """K or V, repeated for the heads of queries that share them."""
+    batch, groups, n, p = x.shape
+    if groups == heads:
+        return x
+    return x[:, :, None].expand(batch, groups, heads // groups, n, p).reshape(batch, heads, n, p)
 
-    def __init__(self, name: str, factor: float, causal: bool, p: float) -> None:
-        super().__init__(name)
-        self.factor, self.causal, self.p = factor, causal, p
 
-    def _run(self, q: Any, k: Any, v: Any) -> Any:
-        return functional.scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            dropout_p=self.p,
-            is_causal=self.causal,
-            scale=self.factor,
-            enable_gqa=k.shape[1] < q.shape[1],
-        )
+def _scores(q: Any, k: Any) -> Any:
+    return q @ _shared(k, q.shape[1]).transpose(-1, -2)
+
+
+def _scale(x: Any, factor: float) -> Any:
+    return x * factor
+
+
+def _weighted_sum(p: Any, v: Any) -> Any:
+    return p @ _shared(v, p.shape[1])
+
+
+def _fused(q: Any, k: Any, v: Any, **how: Any) -> Any:
+    attend = functional.scaled_dot_product_attention
+    return attend(q, k, v, **how, enable_gqa=k.shape[1] < q.shape[1])
+
+
+def _swiglu(gate: Any, up: Any) -> Any:
+    return functional.silu(gate) * up
+
+
+_ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "gelu_tanh": partial(functional.gelu, approximate="tanh"),
+}
+
+
+@dataclass(frozen=True)
+class LayerFamily:
+    """How the layers of a family differ.
+
+    Attributes:
+        norms_last: norms stand behind the blocks, not before them.
+        layer_norms: norms have means and biases, and linear operators biases.
+        epsilon: of the norms.
+        causal: under a causal mask.
+        rope: queries and keys are turned, and the feed-forward network has gates.
+        turned: the graph holds the weights of the feed-forward network turned.
+    """
+
+    norms_last: bool = False
+    layer_norms: bool = True
+    epsilon: float = 1e-5
+    causal: bool = True
+    rope: bool = False
+    turned: bool = False
+
+
+FAMILIES = {
+    "bert": LayerFamily(norms_last=True, epsilon=1e-12, causal=False),
+    "gpt2": LayerFamily(turned=True),
+    "llama": LayerFamily(layer_norms=False, rope=True),
+}
 
 
 class WrittenAttention(nn.Module):  # type: ignore[misc]
@@ -210,67 +184,100 @@ class WrittenAttention(nn.Module):  # type: ignore[misc]
 
     def __init__(self, ask: Ask, causal: bool) -> None:
         super().__init__()
-        self.scores, self.softmax = Scores("scores"), Softmax("softmax")
-        self.scale = Scale("scale", ask.config.head_size**-0.5)
+        self.scores = LayerStep("scores", function=_scores)
+        self.softmax = LayerStep("softmax", function=partial(torch.softmax, dim=-1))
+        self.scale = LayerStep("scale", function=partial(_scale, factor=ask.config.head_size**-0.5))
         rows = 1 if ask.cached else ask.N
-        self.mask = CausalMask("mask", rows, ask.N) if causal and rows > 1 else None
+        self.mask = CausalMask("mask", rows, ask.N) if causal and rows > 1 else nn.Identity()
         self.drop = _dropout("attention dropout", ask.dropout)
-        self.weighted_sum = WeightedSum("weighted sum")
+        self.weighted_sum = LayerStep("weighted sum", function=_weighted_sum)
 
     def forward(self, q: Any, k: Any, v: Any) -> Any:
         """The weighted sum."""
-        s = self.scale(self.scores(q, k))
-        p = self.softmax(s if self.mask is None else self.mask(s))
+        p = self.softmax(self.mask(self.scale(self.scores(q, k))))
         return self.weighted_sum(self.drop(p), v)
 
 
 class SelfAttention(nn.Module):  # type: ignore[misc]
     """From the block's input to its output before dropout and residual, with K and V."""
 
-    def __init__(self, ask: Ask, biases: bool, causal: bool, rope: bool) -> None:
+    def __init__(self, ask: Ask, of: LayerFamily) -> None:
         super().__init__()
         c = ask.config
-        self.heads, self.groups, self.size = c.heads, c.kv_heads, c.head_size
-        for y, name, heads in (
-            ("Q", "query", c.heads),
-            ("K", "key", c.kv_heads),
-            ("V", "value", c.kv_heads),
-        ):
-            self.add_module(
-                name,
-                Linear(name, f"W{y}", c.hidden, heads * c.head_size, f"B{y}" if biases else ""),
-            )
-        self.query_rope = Rope("query rope") if rope else None
-        self.key_rope = Rope("key rope") if rope else None
-        self.append_key = Append("append key") if ask.cached else None
-        self.append_value = Append("append value") if ask.cached else None
+        self.heads, self.size = c.heads, c.head_size
+        for y, name in zip("QKV", ("query", "key", "value"), strict=True):
+            width = (c.heads if y == "Q" else c.kv_heads) * c.head_size
+            linear = Linear(name, f"W{y}", c.hidden, width, f"B{y}" if of.layer_norms else "")
+            self.add_module(name, linear)
+        for name in ("query", "key") if of.rope else ():
+            self.add_module(f"{name}_rope", LayerStep(f"{name} rope", function=_rope))
+        for name in ("key", "value") if ask.cached else ():
+            self.add_module(f"append_{name}", LayerStep(f"append {name}", function=_append))
+        self.rope, self.cached = of.rope, ask.cached
         if ask.attention == "fused":
             # One row at the end of a cache sees all of it.
-            ahead = causal and not ask.cached
-            factor = c.head_size**-0.5
-            self.attend: Any = FusedAttention("attention", factor, ahead, ask.dropout)
+            how = {"is_causal": of.causal and not ask.cached, "scale": c.head_size**-0.5}
+            fused = partial(_fused, **how, dropout_p=ask.dropout)
+            self.attend: Any = LayerStep("attention", function=fused)
         else:
-            self.attend = WrittenAttention(ask, causal)
+            self.attend = WrittenAttention(ask, of.causal)
         self.output = Linear(
-            "output", "WO", c.heads * c.head_size, c.hidden, "BO" if biases else "", turned=True
+            "output",
+            "WO",
+            c.heads * c.head_size,
+            c.hidden,
+            "BO" if of.layer_norms else "",
+            turned=True,
         )
-
-    def _split(self, x: Any, heads: int) -> Any:
-        return x.view(*x.shape[:2], heads, self.size).transpose(1, 2)
 
     def forward(self, x: Any, given: Mapping[str, Any]) -> tuple[Any, Any, Any]:
         """What the block, or the layer, gives."""
-        q = self._split(self.query(x), self.heads)
-        k = self._split(self.key(x), self.groups)
-        v = self._split(self.value(x), self.groups)
-        if self.query_rope is not None and self.key_rope is not None:
+        q, k, v = (
+            y.view(*y.shape[:2], -1, self.size).transpose(1, 2)
+            for y in (self.query(x), self.key(x), self.value(x))
+        )
+        if self.rope:
             q = self.query_rope(q, given["cos"], given["sin"])
             k = self.key_rope(k, given["cos"], given["sin"])
-        if self.append_key is not None and self.append_value is not None:
+        if self.cached:
             k = self.append_key(k, given["K cache"])
             v = self.append_value(v, given["V cache"])
         c = self.attend(q, k, v).transpose(1, 2).reshape(*x.shape[:2], self.heads * self.size)
         return self.output(c), k, v
+
+
+class DenseNetwork(nn.Module):  # type: ignore[misc]
+    """Two linear operators around an activation."""
+
+    def __init__(self, ask: Ask, of: LayerFamily) -> None:
+        super().__init__()
+        c = ask.config
+        kind = c.activation if of.norms_last else "gelu_tanh"
+        self.linear_1 = Linear("linear 1", "W1", c.hidden, c.feed_forward, "BH", of.turned)
+        self.activation = LayerStep("activation", function=_ACTIVATIONS[kind])
+        self.drop = _dropout("activation dropout", ask.dropout if of.norms_last else 0)
+        self.linear_2 = Linear("linear 2", "W2", c.feed_forward, c.hidden, "BF", of.turned)
+        self.drop_2 = _dropout("linear 2 dropout", ask.dropout)
+
+    def forward(self, x: Any) -> Any:
+        """Its output, with dropout."""
+        return self.drop_2(self.linear_2(self.drop(self.activation(self.linear_1(x)))))
+
+
+class GatedNetwork(nn.Module):  # type: ignore[misc]
+    """down(silu(gate) · up)."""
+
+    def __init__(self, ask: Ask) -> None:
+        super().__init__()
+        c = ask.config
+        self.gate = Linear("gate", "WG", c.hidden, c.feed_forward)
+        self.up = Linear("up", "WU", c.hidden, c.feed_forward)
+        self.activation = LayerStep("activation", function=_swiglu)
+        self.down = Linear("down", "WD", c.feed_forward, c.hidden)
+
+    def forward(self, x: Any) -> Any:
+        """Its output."""
+        return self.down(self.activation(self.gate(x), self.up(x)))
 
 
 class Layer(nn.Module):  # type: ignore[misc]
@@ -279,93 +286,37 @@ class Layer(nn.Module):  # type: ignore[misc]
     K and V of decoding are the caches, with the new rows in place.
     """
 
+    def __init__(self, ask: Ask, of: LayerFamily) -> None:
+        super().__init__()
+        self.norms_last = of.norms_last
+        names = (("norm 1", "N1"), ("norm 2", "N2"))
+        if of.norms_last:
+            names = (("attention norm", "Y1"), ("feed-forward norm", "Y"))
+        self.norm_1, self.norm_2 = (
+            Norm(name, y, ask.config.hidden, of.epsilon, of.layer_norms) for name, y in names
+        )
+        self.attention = SelfAttention(ask, of)
+        self.output_dropout = _dropout("output dropout", ask.dropout)
+        self.attention_residual = LayerStep("attention residual", function=add)
+        self.feed_forward = GatedNetwork(ask) if of.rope else DenseNetwork(ask, of)
+        self.residual = LayerStep("feed-forward residual", function=add)
+
+    def forward(self, x: Any, given: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+        """What the block, or the layer, gives."""
+        o, k, v = self.attention(x if self.norms_last else self.norm_1(x), given)
+        y = self.attention_residual(self.output_dropout(o), x)
+        if self.norms_last:
+            y = self.norm_1(y)
+            return self.norm_2(self.residual(self.feed_forward(y), y)), k, v
+        return self.residual(self.feed_forward(self.norm_2(y)), y), k, v
+
     def steps(self) -> Iterator[LayerStep]:
         """Its steps, in order."""
         return (x for x in self.modules() if isinstance(x, LayerStep))
 
     def weights(self) -> dict[str, tuple[Any, bool]]:
         """The graph's names of the parameters, and whether the graph holds them turned."""
-        return {x: what for step in self.steps() for x, what in getattr(step, "named", {}).items()}
-
-
-class Bert(Layer):
-    """Norms behind the blocks, no mask."""
-
-    def __init__(self, ask: Ask) -> None:
-        super().__init__()
-        c, p = ask.config, ask.dropout
-        self.attention = SelfAttention(ask, biases=True, causal=False, rope=False)
-        self.output_dropout = _dropout("output dropout", p)
-        self.attention_residual = Add("attention residual")
-        self.attention_norm = Norm("attention norm", "Y1", c.hidden, 1e-12, True)
-        self.linear_1 = Linear("linear 1", "W1", c.hidden, c.feed_forward, "BH")
-        self.activation = Activation("activation", c.activation)
-        self.activation_dropout = _dropout("activation dropout", p)
-        self.linear_2 = Linear("linear 2", "W2", c.feed_forward, c.hidden, "BF")
-        self.linear_2_dropout = _dropout("linear 2 dropout", p)
-        self.residual = Add("feed-forward residual")
-        self.norm = Norm("feed-forward norm", "Y", c.hidden, 1e-12, True)
-
-    def forward(self, x: Any, given: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-        """What the block, or the layer, gives."""
-        o, k, v = self.attention(x, given)
-        y = self.attention_norm(self.attention_residual(self.output_dropout(o), x))
-        a = self.activation_dropout(self.activation(self.linear_1(y)))
-        f = self.linear_2_dropout(self.linear_2(a))
-        return self.norm(self.residual(f, y)), k, v
-
-
-class Gpt2(Layer):
-    """Norms before the blocks, a causal mask."""
-
-    def __init__(self, ask: Ask) -> None:
-        super().__init__()
-        c, p = ask.config, ask.dropout
-        self.norm_1 = Norm("norm 1", "N1", c.hidden, 1e-5, True)
-        self.attention = SelfAttention(ask, biases=True, causal=True, rope=False)
-        self.output_dropout = _dropout("output dropout", p)
-        self.attention_residual = Add("attention residual")
-        self.norm_2 = Norm("norm 2", "N2", c.hidden, 1e-5, True)
-        self.linear_1 = Linear("linear 1", "W1", c.hidden, c.feed_forward, "BH", turned=True)
-        self.activation = Activation("activation", "gelu_tanh")
-        self.linear_2 = Linear("linear 2", "W2", c.feed_forward, c.hidden, "BF", turned=True)
-        self.linear_2_dropout = _dropout("linear 2 dropout", p)
-        self.residual = Add("feed-forward residual")
-
-    def forward(self, x: Any, given: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-        """What the block, or the layer, gives."""
-        o, k, v = self.attention(self.norm_1(x), given)
-        x1 = self.attention_residual(self.output_dropout(o), x)
-        f = self.linear_2(self.activation(self.linear_1(self.norm_2(x1))))
-        return self.residual(self.linear_2_dropout(f), x1), k, v
-
-
-class Llama(Layer):
-    """RMS norms before the blocks, RoPE, heads that share keys and values, SwiGLU."""
-
-    def __init__(self, ask: Ask) -> None:
-        super().__init__()
-        c = ask.config
-        self.norm_1 = Norm("norm 1", "N1", c.hidden, 1e-5, False)
-        self.attention = SelfAttention(ask, biases=False, causal=True, rope=True)
-        self.attention_residual = Add("attention residual")
-        self.norm_2 = Norm("norm 2", "N2", c.hidden, 1e-5, False)
-        self.gate = Linear("gate", "WG", c.hidden, c.feed_forward)
-        self.up = Linear("up", "WU", c.hidden, c.feed_forward)
-        self.activation = SwiGLU("activation")
-        self.down = Linear("down", "WD", c.feed_forward, c.hidden)
-        self.residual = Add("feed-forward residual")
-
-    def forward(self, x: Any, given: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-        """What the block, or the layer, gives."""
-        o, k, v = self.attention(self.norm_1(x), given)
-        x1 = self.attention_residual(o, x)
-        n = self.norm_2(x1)
-        f = self.down(self.activation(self.gate(n), self.up(n)))
-        return self.residual(f, x1), k, v
-
-
-LAYERS: dict[str, type[Layer]] = {"bert": Bert, "gpt2": Gpt2, "llama": Llama}
+        return {x: what for step in self.steps() for x, what in step.named.items()}
 
 
 def module(ask: Ask) -> Layer:
@@ -375,7 +326,7 @@ def module(ask: Ask) -> Layer:
     >>> sorted(module(asked("gpt2", "prefill", 1, 8)).weights())[:3]
     ['BF', 'BH', 'BK']
     """
-    return LAYERS[ask.config.family](ask)
+    return Layer(ask, FAMILIES[ask.config.family])
 
 
 def to_graph(parameter: Any, turned: bool, shape: tuple[int, ...]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from iosim.base.errors import InputError
 from iosim.gpu.layers import groups as g
-from iosim.gpu.layers.launch_counters import Counted, aligned, total
+from iosim.gpu.layers.launch_counters import COLUMNS, Counted, aligned, total
 from iosim.gpu.layers.record import LayerRun, LayersRecord, MeasuredRun
 from iosim.gpu.layers.trace import Launch
 from iosim.gpu.records.names import function
@@ -167,25 +167,13 @@ def list_runs(record: LayersRecord) -> list[Told]:
 
 def run_row(one: Told, eager: Told | None) -> dict[str, Any]:
     """A run: times, shares, bytes.  Shares are of 1; NaN where nothing was counted."""
-    case = one.run.case
     seconds = by_class(one)
     flop = flop_by_class(one.graph.operators)
     least = math.fsum(x.time_s for x in one.least)
     model = {at: sum(x.work.bytes[at] for x in one.least) for at in (L2_DRAM, SM_L2)}
     of_kernels = [k for k in one.kernels if k.launch.kind == "kernel"]
-    seen = [k.counted for k in of_kernels if k.counted is not None]
-    whole = bool(one.seen) and len(seen) == len(of_kernels)
-
-    def count(*names: str) -> float:
-        values = [total(seen, name) if whole else None for name in names]
-        return math.nan if None in values else float(sum(x or 0 for x in values))
-
     row: dict[str, Any] = {
-        "model": case.model,
-        "phase": case.phase,
-        "batch": case.batch,
-        "N": case.N,
-        "variant": one.run.variant,
+        **_case_of(one.run),
         "wall_us": _us(one.wall_s),
         "busy_us": _us(one.busy_s),
         "overhead_share": round(max(0.0, 1 - one.busy_s / one.wall_s), 4),
@@ -194,23 +182,17 @@ def run_row(one: Told, eager: Told | None) -> dict[str, Any]:
         "model_overhead_bound": sum(x.bound == "overhead" for x in one.least),
         "least_us": _us(least),
         "of_least": round(one.wall_s / least, 3),
-    }
-    row |= {f"time_{c}": round(seconds[c] / one.busy_s, 4) for c in g.CLASSES}
-    row |= {f"flop_{c}": round(flop[c] / sum(flop.values()), 6) for c in g.CLASSES[:3]}
-    row |= {
+        **{f"time_{c}": round(seconds[c] / one.busy_s, 4) for c in g.CLASSES},
+        **{f"flop_{c}": round(flop[c] / sum(flop.values()), 6) for c in g.CLASSES[:3]},
         "flop": sum(flop.values()),
-        "tensor_flop": count("tensor_flop"),
-        "other_flop": count("other_flop"),
-        "dram_model_bytes": model[L2_DRAM],
-        "dram_load_bytes": count("dram_load"),
-        "dram_store_bytes": count("dram_store"),
-        "sm_l2_model_bytes": model[SM_L2],
-        "sm_l2_load_bytes": count("sm_l2_load"),
-        "sm_l2_store_bytes": count("sm_l2_store"),
-        "bulk_load_bytes": count("bulk_load"),
-        "bulk_store_bytes": count("bulk_store"),
-        "reduced_bytes": count("reduced"),
-        "counted": len(seen),
+    }
+    for name, value in _counts(of_kernels if one.seen else ()).items():
+        if name in _MODELLED:
+            boundary = _MODELLED[name]
+            row[f"{name.removesuffix('_load_bytes')}_model_bytes"] = model[boundary]
+        row[name] = float(value)
+    row |= {
+        "counted": sum(k.counted is not None for k in of_kernels),
         "uncounted": one.uncounted,
         "absorbed": len(one.fused.absorbed) if one.fused else 0,
         "beside_eager": one.measured.beside_eager,
@@ -222,15 +204,7 @@ def run_row(one: Told, eager: Told | None) -> dict[str, Any]:
 
 def failed_row(like: Mapping[str, Any], run: LayerRun, failed: str) -> dict[str, Any]:
     """A run that has nothing but a reason."""
-    case = run.case
-    own = {
-        "model": case.model,
-        "phase": case.phase,
-        "batch": case.batch,
-        "N": case.N,
-        "variant": run.variant,
-        "failed": failed,
-    }
+    own = {**_case_of(run), "failed": failed}
     return {name: own.get(name, math.nan) for name in like}
 
 
@@ -283,68 +257,61 @@ def kernel_rows(one: Told) -> list[dict[str, Any]]:
         together.setdefault(key, []).append(k)
     found = []
     for mine in together.values():
-        first = mine[0]
-        x = first.launch
-        found.append(
-            {
-                **_head(one),
-                "kernel": function(str(x.kernel)),
-                "full_name": str(x.kernel),
-                "class": first.klass,
-                "operators": "; ".join(first.names),
-                "step": x.step,
-                "pass": "backward" if x.backward else "forward",
-                "pytorch_operator": x.op,
-                "launches": len(mine),
-                "time_us": _us(math.fsum(k.launch.time_s for k in mine)),
-                **_counts(mine),
-            }
-        )
-    if one.seen and one.uncounted:
-        matched = {id(k.counted) for k in one.kernels if k.counted is not None}
-        for seen in one.seen:
-            if id(seen) not in matched:
-                only = LayerKernel(Launch(seen.kernel, 0.0), g.UNKNOWN, (), seen)
-                found.append(
-                    {
-                        **_head(one),
-                        "kernel": function(seen.kernel),
-                        "full_name": seen.kernel,
-                        "class": g.UNKNOWN,
-                        "operators": "",
-                        "step": "",
-                        "pass": "only counted",
-                        "pytorch_operator": "",
-                        "launches": 1,
-                        "time_us": math.nan,
-                        **_counts([only]),
-                    }
-                )
+        x = mine[0].launch
+        told = {
+            "step": x.step,
+            "pass": "backward" if x.backward else "forward",
+            "pytorch_operator": x.op,
+            "launches": len(mine),
+            "time_us": _us(math.fsum(k.launch.time_s for k in mine)),
+        }
+        found.append(_kernel_row(one, mine, told))
+    matched = {id(k.counted) for k in one.kernels}
+    told = {"step": "", "pass": "only counted", "pytorch_operator": "", "launches": 1}
+    for seen in one.seen or ():
+        if id(seen) not in matched:
+            only = LayerKernel(Launch(seen.kernel, 0.0), g.UNKNOWN, (), seen)
+            found.append(_kernel_row(one, [only], told | {"time_us": math.nan}))
     return found
 
 
+def _kernel_row(one: Told, mine: Sequence[LayerKernel], told: Mapping[str, Any]) -> dict[str, Any]:
+    first, name = mine[0], str(mine[0].launch.kernel)
+    return {
+        **_head(one),
+        "kernel": function(name),
+        "full_name": name,
+        "class": first.klass,
+        "operators": "; ".join(first.names),
+        **told,
+        **_counts(mine),
+    }
+
+
+def _case_of(run: LayerRun) -> dict[str, Any]:
+    case = run.case
+    sizes = {"model": case.model, "phase": case.phase, "batch": case.batch, "N": case.N}
+    return sizes | {"variant": run.variant}
+
+
 def _head(one: Told) -> dict[str, Any]:
-    return {"model": one.run.case.model, "phase": one.run.case.phase, "variant": one.run.variant}
+    return {x: n for x, n in _case_of(one.run).items() if x not in ("batch", "N")}
+
+
+# Columns of counters that the model's bytes stand before, and at which boundary these are.
+_MODELLED = {"dram_load_bytes": L2_DRAM, "sm_l2_load_bytes": SM_L2}
 
 
 def _counts(mine: Sequence[LayerKernel]) -> dict[str, Any]:
+    """What was counted, flop first; NaN unless it was of every kernel."""
     seen = [k.counted for k in mine if k.launch.kind == "kernel"]
     known = [x for x in seen if x is not None]
+    whole = bool(known) and len(known) == len(seen)
     found: dict[str, Any] = {}
-    for name in ("tensor_flop", "other_flop"):
-        value = total(known, name) if known and len(known) == len(seen) else None
-        found[name] = math.nan if value is None else value
-    for name in (
-        "dram_load",
-        "dram_store",
-        "sm_l2_load",
-        "sm_l2_store",
-        "bulk_load",
-        "bulk_store",
-        "reduced",
-    ):
-        value = total(known, name) if known and len(known) == len(seen) else None
-        found[f"{name}_bytes"] = math.nan if value is None else value
+    for name in sorted(COLUMNS, key=lambda name: not name.endswith("flop")):
+        value = total(known, name) if whole else None
+        column = name if name.endswith("flop") else f"{name}_bytes"
+        found[column] = math.nan if value is None else value
     return found
 
 

@@ -24,13 +24,13 @@ from iosim.gpu.layers.launch_counters import PRODUCT_N, STREAM_WORDS
 from iosim.gpu.layers.record import LayerRun, MeasuredRun, ProfiledRun
 from iosim.gpu.layers.trace import ITERATION, RANGE, Launch, launches, typical
 from iosim.gpu.records.record import MEASURED
-from iosim.gpu.run.cuda import torch_module
+from iosim.gpu.run.cuda import time_between_events, torch_module
+from iosim.gpu.run.memory import TORCH_NAMES
 from iosim.gpu.run.tasks import environment, failure, watch
 
 LATE = "not run: the time that was given for it was over; ask for more --seconds"
 ROUNDS, TRACED = 7, 5
 DEVICE = "cuda"
-_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
 
 
 @dataclass
@@ -135,7 +135,7 @@ def build(torch: Any, run: LayerRun, device: str) -> Built:
     from iosim.gpu.layers import modules
 
     ask, case = run.case.ask(run.how), run.case
-    dtype = getattr(torch, _DTYPES[case.dtype])
+    dtype = getattr(torch, TORCH_NAMES[case.dtype])
     random = torch.Generator(device).manual_seed(0)
 
     def normal(*shape: int, scale: float = 1.0) -> Any:
@@ -188,24 +188,12 @@ def _relative_error(got: Any, want: Any) -> float:
 def _in_turn(torch: Any, passes: list[Callable[[], Any]]) -> list[list[float]]:
     """Seconds of a pass, back to back with others of its kind; one mean for each round."""
     found: list[list[float]] = [[] for _ in passes]
-    often = []
-    for go in passes:
-        often.append(max(3, min(50, int(0.02 / _mean(torch, go, 2)))))
+    often = [max(3, min(50, int(0.02 / time_between_events(torch, go, 2)))) for go in passes]
     for _ in range(ROUNDS):
         for go, n, own in zip(passes, often, found, strict=True):
             go()  # what the variant before left in caches is gone
-            own.append(_mean(torch, go, n))
+            own.append(time_between_events(torch, go, n))
     return found
-
-
-def _mean(torch: Any, go: Callable[[], Any], n: int) -> float:
-    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    for _ in range(n):
-        go()
-    stop.record()
-    stop.synchronize()
-    return float(start.elapsed_time(stop)) / 1000 / n
 
 
 def traced(torch: Any, go: Callable[[], Any], passes: int = TRACED) -> list[tuple[Launch, ...]]:

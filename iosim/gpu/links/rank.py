@@ -22,6 +22,8 @@ from iosim.devices import OnDevices
 from iosim.gpu.links.cases import LinkCase
 from iosim.gpu.links.execute import Rank
 from iosim.gpu.links.nvlink import LinkBytes, LinkCounters
+from iosim.gpu.run.cuda import time_between_events
+from iosim.gpu.run.memory import TORCH_NAMES
 
 # Counters are read so long after the last transfer: NVML updates them from time to time.
 SETTLE_S = 0.12
@@ -75,20 +77,15 @@ class Process:
     def measure_seconds(self, go: Callable[[], None], runs: int) -> float:
         """Seconds of one of `runs`, of the slowest device."""
         self.synchronize()
-        start = time.perf_counter()
         if self.gpu:
-            first, last = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
-            first.record()
-        for _ in range(runs):
-            go()
-        if self.gpu:
-            last.record()
-            last.synchronize()
-            took = first.elapsed_time(last) / 1000
+            took = time_between_events(self.torch, go, runs)
         else:
-            took = time.perf_counter() - start
+            start = time.perf_counter()
+            for _ in range(runs):
+                go()
+            took = (time.perf_counter() - start) / runs
         slowest: float = max(self.gathered(took))
-        return slowest / runs
+        return slowest
 
     def timed(self, ways: dict[str, Callable[[], None]]) -> tuple[dict[str, float], int]:
         """Medians of the times of several things, in turn, and how often each ran for one."""
@@ -298,12 +295,11 @@ def main(spec: str, out: str, rank: str, port: str, backend: str) -> None:
     """Measure all cases of a spec."""
     cases = [LinkCase(**case) for case in json.loads(Path(spec).read_text())["cases"]]
     process = Process(int(rank), cases[0].P, int(port), backend)
-    dtypes = {"fp16": process.torch.float16, "fp32": process.torch.float32}
     rows = []
     for case in cases:
         try:
             measure = _of_call if case.call else _of_schedule
-            row = measure(process, case, dtypes[case.dtype])
+            row = measure(process, case, getattr(process.torch, TORCH_NAMES[case.dtype]))
         except Exception as error:  # one case's failure is its own row, not the others'
             row = {"failed": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
         rows.append(row)

@@ -7,19 +7,19 @@ sector.  Stores see the sectors that they write.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, assert_never
 
 from iosim.core.counts import Key
 from iosim.core.problem import word_bytes
 from iosim.core.program.index import At, Number, Plain, Span, Tile, Within, unstacked
-from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Store
-from iosim.core.program.space import Env, Range, inside, resolved, running, step
+from iosim.core.program.ir import Load, Loop
+from iosim.core.program.space import Env, Range, resolved, step
 from iosim.core.program.walk import Instance
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.layout import SECTOR
+from iosim.gpu.emitter.nests import walk_with_loops
 
 _NO_TILES: Mapping[str, int] = MappingProxyType({})
 BOX = 8  # words of the innermost side of a box are a multiple of 16 bytes
@@ -42,7 +42,9 @@ def box_bytes(
     """
     total: dict[Key, int] = {}
     env = {**instance.env, **tiles}
-    for node, outer in _loads(instance.program.body, ()):
+    for node, outer in walk_with_loops(instance.program.body):
+        if not isinstance(node, Load):
+            continue
         tensor = instance.program.tensor(node.tensor)
         word = word_bytes(dtype, tensor.wide)
         loops = {loop.tile: loop for loop in outer}
@@ -76,7 +78,9 @@ def whole_bytes(
     """
     total: dict[Key, int] = {}
     env = {**instance.env, **tiles}
-    for node, outer in _loads(instance.program.body, ()):
+    for node, outer in walk_with_loops(instance.program.body):
+        if not isinstance(node, Load):
+            continue
         loops = {loop.tile: loop for loop in outer}
         index = [x for x in unstacked(node.index) if isinstance(x, (Tile, Span))]
         word = word_bytes(dtype, instance.program.tensor(node.tensor).wide)
@@ -92,21 +96,6 @@ def whole_bytes(
         key: Key = ("load", node.tensor)
         total[key] = total.get(key, 0) + own
     return total
-
-
-def _loads(
-    body: tuple[Node, ...], outer: tuple[Loop, ...]
-) -> Iterator[tuple[Load, tuple[Loop, ...]]]:
-    for node in body:
-        match node:
-            case Loop():
-                yield from _loads(node.body, (*outer, node))
-            case Load():
-                yield node, outer
-            case Store() | Alloc() | Free() | Op():
-                pass
-            case _:
-                assert_never(node)
 
 
 def _side(x: Plain, loops: dict[Tile, Loop], env: Env) -> int:
@@ -141,28 +130,10 @@ def _sum(
     instance: Instance, node: Load, outer: tuple[Loop, ...], weight: Callable[[Tile, Range], int]
 ) -> int:
     """The sum of products of weights over the iterations of all loops around a load."""
-    spans = [
-        *(loop.span for loop in outer),
-        *(x for x in unstacked(node.index) if isinstance(x, Span)),
-    ]
-    named = {edge.tile for span in spans for edge in span.edges}
-    named |= {x for loop in outer if loop.marks for x in (loop.tile, loop.marks.rows)}
-    runs = functools.partial(running, program=instance.program, marked=dict(instance.masks))
 
-    def total(loops: tuple[Loop, ...], env: Env) -> int:
-        if not loops:
-            return 1
-        loop, *rest = loops
-        if loop.tile in named:
-            return sum(
-                weight(loop.tile, at) * total(tuple(rest), inside(env, loop.tile, at))
-                for at in runs(loop, env)
-            )
-        start, stop = resolved(loop.span, env)
-        by = step(loop, env)
-        full, short = divmod(max(0, stop - start), by)
-        own = full * weight(loop.tile, (start, start + by)) if full else 0
-        own += weight(loop.tile, (start, start + short)) if short else 0
-        return own * total(tuple(rest), env) if own else 0
+    def of_loop(tile: Tile, start: int, stop: int, by: int) -> int:
+        full, short = divmod(stop - start, by)
+        found = full * weight(tile, (start, start + by)) if full else 0
+        return found + (weight(tile, (start, start + short)) if short else 0)
 
-    return total(outer, instance.env)
+    return layout.fold_loops(instance, outer, unstacked(node.index), weight, of_loop)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from iosim.base.errors import InputError, IosimError
@@ -24,7 +24,7 @@ from iosim.core.program.ir import Alloc, Load, Loop, Node, Store, nodes
 from iosim.core.program.walk import Instance, bind
 from iosim.gpu.dram_prediction import reads
 from iosim.gpu.emitter.kernels import grid_size
-from iosim.gpu.emitter.layout import sector_bytes
+from iosim.gpu.emitter.layout import key_of, sector_bytes
 from iosim.gpu.emitter.nests import Body, chain, one_kernel
 from iosim.gpu.profiling.bulk import whole_bytes
 from iosim.gpu.profiling.kernels import L2_DRAM, SM_L2, ProfiledKernel
@@ -52,9 +52,9 @@ class ExpectedRow:
 
     boundary: str
     what: str
-    words: int | None
-    model: int | None
-    more: int | None
+    words: int | None = None
+    model: int | None = None
+    more: int | None = None
     expected: int | None
     measured: int | None
 
@@ -66,7 +66,7 @@ class ExpectedRow:
         return self.measured - self.expected
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Expected:
     """A kernel of a report beside a schedule.
 
@@ -147,14 +147,7 @@ def expect(
         rows += _forecast(kernel, family, one, dtype, machine or kernel.machine)
     except IosimError as error:
         remarks.append(f"no forecast of DRAM: {error}")
-    return Expected(
-        kernel=kernel,
-        title=family.title,
-        tiles=told,
-        source=source,
-        rows=tuple(rows),
-        remarks=tuple(remarks),
-    )
+    return Expected(kernel, family.title, told, source, tuple(rows), tuple(remarks))
 
 
 def _tensors_by_bulk_copies(kernel: ProfiledKernel, one: Instance) -> frozenset[str]:
@@ -236,7 +229,7 @@ class _Sum:
     words: int = 0
     model: int = 0
     path: int = 0
-    tensors: list[str] = field(default_factory=list)
+    tensors: tuple[str, ...] = ()
 
 
 def _moved(
@@ -271,7 +264,7 @@ def _moved(
         own.words += words[key]
         own.model += model
         own.path += path
-        own.tensors.append(tensor)
+        own.tensors += (tensor,)
     for kind, names in _MEASURED.items():
         own, seen = sums.get(kind, _Sum()), _measured(kernel, names)
         if not own.tensors and not seen:
@@ -300,9 +293,6 @@ def _multicast(
         yield ExpectedRow(
             boundary=SM_L2,
             what=f"of these by multicast{names}",
-            words=None,
-            model=None,
-            more=None,
             expected=sum(boxes["load", x] for x in tensors),
             measured=seen,
         )
@@ -320,12 +310,8 @@ _MEASURED: dict[str, tuple[str, ...]] = {
 
 def _keys(one: Instance) -> list[Key]:
     """What a kernel moves, each way and tensor once."""
-    found = dict.fromkeys(
-        ("load" if isinstance(n, Load) else "store", n.tensor)
-        for n in nodes(one.program.body)
-        if isinstance(n, (Load, Store))
-    )
-    return list(found)  # type: ignore[arg-type]
+    moved = (n for n in nodes(one.program.body) if isinstance(n, (Load, Store)))
+    return list(dict.fromkeys(map(key_of, moved)))
 
 
 def _measured(kernel: ProfiledKernel, names: tuple[str, ...]) -> int | None:
@@ -370,10 +356,7 @@ def _forecast(
     if machine is None:
         raise InputError("the report names no machine that is known: give --machine")
     added = 0
-    moved = {n.tensor for n in nodes(one.program.body) if isinstance(n, (Load, Store))}
-    if family.adds & moved and any(
-        key[0] == "load" and key[1] in family.adds for key in _keys(one)
-    ):
+    if any(way == "load" and tensor in family.adds for way, tensor in _keys(one)):
         body = _without(one.program.body, family.adds)
         for tensor in map(one.program.tensor, family.adds):
             added += math.prod(one.env[x] for x in tensor.axes) * word_bytes(dtype, tensor.wide)
@@ -390,9 +373,6 @@ def _forecast(
         yield ExpectedRow(
             boundary=L2_DRAM,
             what=what,
-            words=None,
-            model=None,
-            more=None,
             expected=n,
             measured=measured,
         )

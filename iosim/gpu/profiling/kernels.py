@@ -36,14 +36,6 @@ APART, COUNTED_APART = 1.5, 1.01
 # What separates launches of one function and grid: bytes on each path at SM↔L2, then times.
 # Answers of atomics are left out: how often a kernel asks may differ from run to run.
 _TELLING = ("asked_read", "asked_write", "bulk_read", *WRITE_PATHS, "time")
-# Words of a dtype that matrix units multiply → whose peak that is.
-_PEAK = {
-    "tensor_fp16": "fp16",
-    "tensor_bf16": "bf16",
-    "tensor_tf32": "tf32",
-    "tensor_fp8": "fp8",
-    "tensor_fp64": "fp64",
-}
 
 
 @dataclass(frozen=True)
@@ -137,7 +129,7 @@ class ProfiledKernel:
         """Of the peak that its flop are held against: what its products multiply, or fp32."""
         most = max(TENSOR, key=lambda x: self.values[x] or 0)
         products = self.tensor_flop or 0
-        return _PEAK[most] if products > (self.vector_flop or 0) else "fp32"
+        return most.removeprefix("tensor_") if products > (self.vector_flop or 0) else "fp32"
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,6 @@ from iosim.gpu.profiling.bulk import box_bytes
 Tiles = dict[str, int]
 
 
-def _traced_schedule(algorithm: str) -> Callable[[Any], Program]:
-    return lambda problem: probe(algorithm).program_for(problem)
-
-
 def _sides(**sides: int | str) -> Callable[[Mapping[str, str]], Tiles]:
     """Tile sizes by name: numbers, or groups of the pattern."""
     return lambda found: {name: int(found.get(str(x), x)) for name, x in sides.items()}
@@ -51,7 +47,7 @@ class KnownKernel:
         pattern: of the kernel's name; the group ``d`` is the most columns of Q that it takes,
             ``causal`` 1 under such a mask.
         algorithm: the schedule that is asked for: its name in the registry.
-        program: the problem → the program that the kernel is a nest of.
+        traced: the problem → the program that the kernel is a nest of; None for the schedule's.
         nest: which one.
         tiles: the pattern's groups → tile sizes, by name; None where only the grid tells them.
         persistent: whether as many blocks are launched as run at once, whatever the sizes.
@@ -71,8 +67,8 @@ class KnownKernel:
 
     title: str
     pattern: str
-    algorithm: str
-    program: Callable[[Any], Program]
+    algorithm: str = "flash2"
+    traced: Callable[[Any], Program] | None = None
     nest: int = 0
     tiles: Callable[[Mapping[str, str]], Tiles] | None = None
     persistent: bool = False
@@ -83,7 +79,11 @@ class KnownKernel:
     boxes: Callable[[Instance, str, Mapping[str, int]], dict[Key, int]] = box_bytes
     multicast: Callable[[Mapping[str, str]], frozenset[str]] = lambda found: frozenset()
     statistics: bool = False
-    source: str = ""
+    source: str = "counters of an H200"
+
+    def program(self, problem: Any) -> Program:
+        """The program that the kernel is a nest of."""
+        return (self.traced or probe(self.algorithm).program_for)(problem)
 
     def match_name(self, name: str) -> dict[str, str] | None:
         """What the pattern's groups say of a kernel's name; None for another kernel."""
@@ -119,6 +119,7 @@ def _padded(one: Instance, dtype: str, tiles: Mapping[str, int]) -> dict[Key, in
 
 
 _FORWARD, _BACKWARD = frozenset("QKVO"), frozenset({"Q", "K", "V", "dO", "dK", "dV"})
+_BLOCKS, _SUMS = _sides(B_r="rows", B_c="columns"), frozenset({"dQ32"})
 _READ = "counters of an H200"
 _TRAITS = r"(?P<d>\d+), (?P<rows>\d+), (?P<columns>\d+), "
 _MASK = r"[^>]*>>, \w+, (?P<causal>\w+)"
@@ -141,9 +142,7 @@ KNOWN: dict[str, KnownKernel] = {
     "flash-attention-2": KnownKernel(
         title="FlashAttention-2, forward",
         pattern=rf"flash_fwd_kernel<{_FWD}",
-        algorithm="flash2",
-        program=_traced_schedule("flash2"),
-        tiles=_sides(B_r="rows", B_c="columns"),
+        tiles=_BLOCKS,
         statistics=True,
         source=f"the kernel's template arguments; {_READ}",
     ),
@@ -151,10 +150,10 @@ KNOWN: dict[str, KnownKernel] = {
         title="FlashAttention-2, backward",
         pattern=rf"flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<{_BWD}{_MASK}",
         algorithm="flash2_backward",
-        program=fused_program,
+        traced=fused_program,
         nest=1,
-        tiles=_sides(B_r="rows", B_c="columns"),
-        adds=frozenset({"dQ32"}),
+        tiles=_BLOCKS,
+        adds=_SUMS,
         times={"L": _repeats, "D": _repeats},
         source=f"the kernel's template arguments; {_READ}",
     ),
@@ -162,27 +161,23 @@ KNOWN: dict[str, KnownKernel] = {
         title="FlashAttention-2, row sums and zeros",
         pattern=rf"flash_bwd_dot_do_o_kernel<\d+, {_BWD}",
         algorithm="flash2_backward",
-        program=fused_program,
+        traced=fused_program,
         tiles=_sides(B_rD="rows"),
         # A thread stores one word of D, and two requests share a sector.
         times={"D": lambda found: 2},
-        source=_READ,
     ),
     "flash-attention-2-conversion": KnownKernel(
         title="FlashAttention-2, conversion of dQ",
         pattern=rf"flash_bwd_convert_dq_kernel<{_BWD}",
         algorithm="flash2_backward",
-        program=fused_program,
+        traced=fused_program,
         nest=2,
         tiles=_sides(B_rQ="rows"),
-        source=_READ,
     ),
     "flash-attention-3": KnownKernel(
         title="FlashAttention-3, forward",
         pattern=_FA3,
-        algorithm="flash2",
-        program=_traced_schedule("flash2"),
-        tiles=_sides(B_r="rows", B_c="columns"),
+        tiles=_BLOCKS,
         persistent=True,
         bulk=_FORWARD,
         statistics=True,
@@ -191,8 +186,6 @@ KNOWN: dict[str, KnownKernel] = {
     "cudnn": KnownKernel(
         title="cuDNN, forward",
         pattern=_CUDNN.format("fprop", r"(?P<columns>\d+)", "4x1x1"),
-        algorithm="flash2",
-        program=_traced_schedule("flash2"),
         tiles=_sides(B_r=128, B_c="columns"),
         persistent=True,
         bulk=_FORWARD,
@@ -202,19 +195,17 @@ KNOWN: dict[str, KnownKernel] = {
         title="cuDNN, backward",
         pattern=_CUDNN.format("bprop", "64", "1x4x1"),
         algorithm="flash2_backward",
-        program=fused_program,
+        traced=fused_program,
         nest=1,
         tiles=_sides(B_r=64, B_c=128),
         persistent=True,
         bulk=_BACKWARD,
-        adds=frozenset({"dQ32"}),
-        source=_READ,
+        adds=_SUMS,
     ),
     "cublas": KnownKernel(
         title="cuBLAS, a product by bulk copies",
         pattern=_NVJET,
         algorithm="matmul",
-        program=_traced_schedule("matmul"),
         tiles=_sides(B_m="rows", B_n="columns", B_k="depth"),
         persistent=True,
         bulk=frozenset("ABC"),
@@ -224,8 +215,6 @@ KNOWN: dict[str, KnownKernel] = {
     "triton-attention": KnownKernel(
         title="attention of Triton's tutorial",
         pattern=r"^_attn_fwd",
-        algorithm="flash2",
-        program=_traced_schedule("flash2"),
         bulk=None,
         statistics=True,
         source="the tutorial's text",
@@ -234,7 +223,6 @@ KNOWN: dict[str, KnownKernel] = {
         title="a product of Triton's tutorial",
         pattern=r"^matmul_kernel$",
         algorithm="matmul",
-        program=_traced_schedule("matmul"),
         bulk=None,
         whole=frozenset("mn"),
         source="the tutorial's text, in which rows and columns beyond the edge wrap around",
@@ -250,26 +238,17 @@ def find_kernel(name: str, algorithm: str, problem: Any) -> KnownKernel | None:
     own = re.fullmatch(rf"{re.escape(algorithm)}(?:_(\d+))?", name)
     if own is None:
         return None
-    number = int(own[1]) - 1 if own[1] else 0
-    return KnownKernel(
-        title=f"{name}, as iosim emits it",
-        pattern="",
-        algorithm=algorithm,
-        program=_traced_schedule(algorithm),
-        nest=number,
-        bulk=None,
-        boxes=_padded,
-        source="the schedule itself",
-    )
+    title, nest = f"{name}, as iosim emits it", int(own[1] or 1) - 1
+    return _unnamed(title, algorithm, "the schedule itself", nest=nest, boxes=_padded)
 
 
 def assume_kernel(name: str, algorithm: str) -> KnownKernel:
     """A kernel that is not known, taken to be of a schedule."""
+    return _unnamed(f"{name}, taken to be {algorithm}", algorithm, "as asked")
+
+
+def _unnamed(title: str, algorithm: str, source: str, **more: Any) -> KnownKernel:
+    """A kernel of a schedule, whose counters tell its path."""
     return KnownKernel(
-        title=f"{name}, taken to be {algorithm}",
-        pattern="",
-        algorithm=algorithm,
-        program=_traced_schedule(algorithm),
-        bulk=None,
-        source="as asked",
+        title=title, pattern="", algorithm=algorithm, bulk=None, source=source, **more
     )

@@ -91,17 +91,20 @@ _READ, _WRITE = "l1tex__m_xbar2l1tex_read_bytes", "l1tex__m_l1tex2xbar_write_byt
 _LSU = "l1tex__t_{}_pipe_lsu_mem_{}_op_{}.sum"
 _TENSOR, _SASS = "sm__ops_path_tensor", "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 _SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
+_USED = "smsp__sass_data_bytes_mem_global_op"
 PEAK = ".pct_of_peak_sustained_elapsed"
 
 
-def _one(
-    name: str, unit: str, says: str, *counters: str, factor: float = 1.0, fold: Fold = "sum"
-) -> Quantity:
-    return Quantity(name, unit, says, tuple({x: factor} for x in counters), fold)
-
-
-def _share(name: str, says: str, *counters: str) -> Quantity:
-    return _one(name, "%", says, *counters, fold="mean")
+def _each(
+    unit: str, *, factor: float = 1.0, fold: Fold = "sum", **rows: tuple[str | tuple[str, ...], ...]
+) -> tuple[Quantity, ...]:
+    """Quantities of one unit, by name: what each is, then its forms, a counter or several."""
+    found = []
+    for name, (says, *forms) in rows.items():
+        each = ((form,) if isinstance(form, str) else form for form in forms)
+        told = tuple(dict.fromkeys(counters, factor) for counters in each)
+        found.append(Quantity(name, unit, str(says), told, fold))
+    return tuple(found)
 
 
 def _vector(dtype: str, letter: str, words: int) -> Quantity:
@@ -135,253 +138,206 @@ STALLS = {
 
 
 _ALL: tuple[Quantity, ...] = (
-    _one("time", "ns", "time", "gpu__time_duration.sum"),
-    _one(
-        "cycles", "cycle", "cycles of the SMs", "sm__cycles_elapsed.max", "gpc__cycles_elapsed.max"
+    *_each("ns", time=("time", "gpu__time_duration.sum")),
+    *_each(
+        "cycle",
+        cycles=("cycles of the SMs", "sm__cycles_elapsed.max", "gpc__cycles_elapsed.max"),
     ),
     # flop on matrix units, by dtype; chips and versions of ncu name them in several ways.
-    Quantity(
-        "tensor_fp16",
+    *_each(
         "flop",
-        "fp16, tensor cores",
-        (
-            {f"{_TENSOR}_src_fp16.sum": 1},
-            {f"{_TENSOR}_src_fp16_dst_fp32.sum": 1},
-            {
-                f"{_TENSOR}_op_hmma_src_fp16_dst_fp32_sparsity_off.sum": 1,
-                f"{_TENSOR}_op_hgmma_src_fp16_sparsity_off.sum": 1,
-            },
-            {f"{_TENSOR}_src_fp16_dst_fp32_sparsity_off.sum": 1},
+        tensor_fp16=(
+            "fp16, tensor cores",
+            f"{_TENSOR}_src_fp16.sum",
+            f"{_TENSOR}_src_fp16_dst_fp32.sum",
+            (
+                f"{_TENSOR}_op_hmma_src_fp16_dst_fp32_sparsity_off.sum",
+                f"{_TENSOR}_op_hgmma_src_fp16_sparsity_off.sum",
+            ),
+            f"{_TENSOR}_src_fp16_dst_fp32_sparsity_off.sum",
         ),
-    ),
-    Quantity(
-        "tensor_fp16_groups",
-        "flop",
-        "of these by groups of warps (WGMMA)",
-        (
-            {f"{_TENSOR}_op_hgmma_src_fp16.sum": 1},
-            {f"{_TENSOR}_op_hgmma_src_fp16_sparsity_off.sum": 1},
+        tensor_fp16_groups=(
+            "of these by groups of warps (WGMMA)",
+            f"{_TENSOR}_op_hgmma_src_fp16.sum",
+            f"{_TENSOR}_op_hgmma_src_fp16_sparsity_off.sum",
         ),
+        tensor_bf16=("bf16, tensor cores", f"{_TENSOR}_src_bf16_dst_fp32.sum"),
+        tensor_tf32=("tf32, tensor cores", f"{_TENSOR}_src_tf32_dst_fp32.sum"),
+        tensor_fp8=("fp8, tensor cores", f"{_TENSOR}_src_fp8.sum"),
+        tensor_fp64=("fp64, tensor cores", f"{_TENSOR}_src_fp64.sum"),
     ),
-    _one("tensor_bf16", "flop", "bf16, tensor cores", f"{_TENSOR}_src_bf16_dst_fp32.sum"),
-    _one("tensor_tf32", "flop", "tf32, tensor cores", f"{_TENSOR}_src_tf32_dst_fp32.sum"),
-    _one("tensor_fp8", "flop", "fp8, tensor cores", f"{_TENSOR}_src_fp8.sum"),
-    _one("tensor_fp64", "flop", "fp64, tensor cores", f"{_TENSOR}_src_fp64.sum"),
     _vector("fp32", "f", 1),
     _vector("fp16", "h", 2),
     _vector("fp64", "d", 1),
-    # L2↔DRAM, and how busy its pins were.
-    _one("dram_read", "byte", "L2↔DRAM, read", "dram__bytes_read.sum"),
-    _one("dram_write", "byte", "L2↔DRAM, written", "dram__bytes_write.sum"),
-    # SM↔L2: all paths, then each of its own; the load-store units have the rest.
-    _one("l2_read", "byte", "SM↔L2, read", f"{_READ}.sum"),
-    _one("l2_write", "byte", "SM↔L2, written", f"{_WRITE}.sum"),
-    _one("bulk_read", "byte", "of it by bulk copies (TMA)", f"{_READ}_mem_global_op_tma_ld.sum"),
-    _one(
-        "multicast_read",
+    *_each(
         "byte",
-        "of these by multicast",
-        f"{_READ}_mem_global_op_tma_ld_dest_multicast.sum",
-    ),
-    _one("atom_read", "byte", "of it answers of atomics (ATOM)", f"{_READ}_mem_global_op_atom.sum"),
-    _one("bulk_write", "byte", "of it by bulk copies (TMA)", f"{_WRITE}_mem_global_op_tma_st.sum"),
-    _one("reduced", "byte", "of it reductions (RED)", f"{_WRITE}_mem_global_op_red.sum"),
-    _one(
-        "bulk_reduced",
-        "byte",
-        "of it reductions by bulk copies",
-        f"{_WRITE}_mem_global_op_tma_red.sum",
+        # L2↔DRAM, and how busy its pins were.
+        dram_read=("L2↔DRAM, read", "dram__bytes_read.sum"),
+        dram_write=("L2↔DRAM, written", "dram__bytes_write.sum"),
+        # SM↔L2: all paths, then each of its own; the load-store units have the rest.
+        l2_read=("SM↔L2, read", f"{_READ}.sum"),
+        l2_write=("SM↔L2, written", f"{_WRITE}.sum"),
+        bulk_read=("of it by bulk copies (TMA)", f"{_READ}_mem_global_op_tma_ld.sum"),
+        multicast_read=(
+            "of these by multicast",
+            f"{_READ}_mem_global_op_tma_ld_dest_multicast.sum",
+        ),
+        atom_read=("of it answers of atomics (ATOM)", f"{_READ}_mem_global_op_atom.sum"),
+        bulk_write=("of it by bulk copies (TMA)", f"{_WRITE}_mem_global_op_tma_st.sum"),
+        reduced=("of it reductions (RED)", f"{_WRITE}_mem_global_op_red.sum"),
+        bulk_reduced=("of it reductions by bulk copies", f"{_WRITE}_mem_global_op_tma_red.sum"),
     ),
     # What the load-store units asked L1 for.
-    _one(
-        "asked_read",
+    *_each(
         "byte",
-        "loads that L1 is asked for",
-        _LSU.format("sectors", "global", "ld"),
         factor=SECTOR,
+        asked_read=("loads that L1 is asked for", _LSU.format("sectors", "global", "ld")),
+        asked_write=("stores that L1 was asked for", _LSU.format("sectors", "global", "st")),
     ),
-    _one(
-        "asked_write",
-        "byte",
-        "stores that L1 was asked for",
-        _LSU.format("sectors", "global", "st"),
-        factor=SECTOR,
-    ),
-    _one("read_requests", "requests", "requests of loads", _LSU.format("requests", "global", "ld")),
-    _one(
-        "write_requests", "requests", "requests of stores", _LSU.format("requests", "global", "st")
+    *_each(
+        "requests",
+        read_requests=("requests of loads", _LSU.format("requests", "global", "ld")),
+        write_requests=("requests of stores", _LSU.format("requests", "global", "st")),
     ),
     # Copies to shared memory that no register holds (cp.async) are loads, and counted apart.
-    Quantity(
-        "used_read",
+    *_each(
         "byte",
-        "bytes that loads use",
-        (
-            {
-                "smsp__sass_data_bytes_mem_global_op_ld.sum": 1,
-                "smsp__sass_data_bytes_mem_global_op_ldgsts.sum": 1,
-            },
+        used_read=("bytes that loads use", (f"{_USED}_ld.sum", f"{_USED}_ldgsts.sum")),
+        used_write=("bytes that stores wrote", f"{_USED}_st.sum"),
+    ),
+    *_each(
+        "byte",
+        factor=SECTOR,
+        local_read=("spilled registers, read", _LSU.format("sectors", "local", "ld")),
+        local_write=("spilled registers, written", _LSU.format("sectors", "local", "st")),
+    ),
+    *_each("byte", factor=WAVEFRONT, shared=("shared memory", f"{_SHARED}.sum")),
+    *_each(
+        "wavefronts",
+        shared_wavefronts=("wavefronts of shared memory", f"{_SHARED}.sum"),
+        conflicts=(
+            "of these for bank conflicts",
+            "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
         ),
     ),
-    _one(
-        "used_write",
-        "byte",
-        "bytes that stores wrote",
-        "smsp__sass_data_bytes_mem_global_op_st.sum",
+    *_each(
+        "sectors",
+        l2_lookups=("sectors that L2 was asked for", "lts__t_sectors_srcunit_tex.sum"),
+        l2_hits=("of these found in L2", "lts__t_sectors_srcunit_tex_lookup_hit.sum"),
     ),
-    _one(
-        "local_read",
-        "byte",
-        "spilled registers, read",
-        _LSU.format("sectors", "local", "ld"),
-        factor=SECTOR,
-    ),
-    _one(
-        "local_write",
-        "byte",
-        "spilled registers, written",
-        _LSU.format("sectors", "local", "st"),
-        factor=SECTOR,
-    ),
-    _one("shared", "byte", "shared memory", f"{_SHARED}.sum", factor=WAVEFRONT),
-    _one("shared_wavefronts", "wavefronts", "wavefronts of shared memory", f"{_SHARED}.sum"),
-    _one(
-        "conflicts",
-        "wavefronts",
-        "of these for bank conflicts",
-        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
-    ),
-    _one(
-        "l2_lookups", "sectors", "sectors that L2 was asked for", "lts__t_sectors_srcunit_tex.sum"
-    ),
-    _one("l2_hits", "sectors", "of these found in L2", "lts__t_sectors_srcunit_tex_lookup_hit.sum"),
-    # How busy each unit was, in percent of what it can do.
-    _share(
-        "tensor_busy",
-        "tensor cores",
-        f"sm__pipe_tensor_cycles_active.avg{PEAK}",
-        f"sm__pipe_tensor_op_hmma_cycles_active.avg{PEAK}",
-        f"sm__inst_executed_pipe_tensor.avg{PEAK}",
-    ),
-    _share(
-        "fma_busy",
-        "FMA units",
-        f"sm__pipe_fma_cycles_active.avg{PEAK}",
-        f"sm__inst_executed_pipe_fma.avg{PEAK}",
-    ),
-    _share(
-        "alu_busy",
-        "ALUs",
-        f"sm__pipe_alu_cycles_active.avg{PEAK}",
-        f"sm__inst_executed_pipe_alu.avg{PEAK}",
-    ),
-    _share(
-        "xu_busy", "special functions (exp, conversions)", f"sm__inst_executed_pipe_xu.avg{PEAK}"
-    ),
-    _share("issue_busy", "issue slots", f"sm__inst_issued.avg{PEAK}"),
-    _share("sm_busy", "the busiest part of the SMs", f"sm__throughput.avg{PEAK}"),
-    _share(
-        "dram_busy",
-        "DRAM (L2↔DRAM)",
-        f"dram__bytes.sum{PEAK}",
-        f"dram__throughput.avg{PEAK}",
-        f"gpu__dram_throughput.avg{PEAK}",
-    ),
-    _share("l2_busy", "L2", f"lts__t_sectors.sum{PEAK}", f"lts__throughput.avg{PEAK}"),
-    _share("l2_read_busy", "reads at SM↔L2", f"{_READ}.sum{PEAK}"),
-    _share("l2_write_busy", "writes at SM↔L2", f"{_WRITE}.sum{PEAK}"),
-    _share(
-        "l1_busy",
-        "L1 and shared memory",
-        f"l1tex__data_pipe_lsu_wavefronts.sum{PEAK}",
-        f"l1tex__data_pipe_lsu_wavefronts.avg{PEAK}",
-        f"l1tex__throughput.avg{PEAK}",
-        "l1tex__throughput.avg.pct_of_peak_sustained_active",
-    ),
-    # What keeps warps ready.
-    _share("occupancy", "occupancy, achieved", "sm__warps_active.avg.pct_of_peak_sustained_active"),
-    _share("occupancy_limit", "occupancy, at most", "sm__maximum_warps_per_active_cycle_pct"),
-    _one("waves", "waves", "waves of blocks", "launch__waves_per_multiprocessor", fold="mean"),
-    _one("registers", "per thread", "registers", "launch__registers_per_thread", fold="mean"),
-    _one(
-        "shared_held",
-        "byte",
-        "shared memory of a block",
-        "launch__shared_mem_per_block",
-        "launch__shared_mem_per_block_allocated",
+    *_each(
+        "%",
         fold="mean",
+        # How busy each unit was, in percent of what it can do.
+        tensor_busy=(
+            "tensor cores",
+            f"sm__pipe_tensor_cycles_active.avg{PEAK}",
+            f"sm__pipe_tensor_op_hmma_cycles_active.avg{PEAK}",
+            f"sm__inst_executed_pipe_tensor.avg{PEAK}",
+        ),
+        fma_busy=(
+            "FMA units",
+            f"sm__pipe_fma_cycles_active.avg{PEAK}",
+            f"sm__inst_executed_pipe_fma.avg{PEAK}",
+        ),
+        alu_busy=(
+            "ALUs",
+            f"sm__pipe_alu_cycles_active.avg{PEAK}",
+            f"sm__inst_executed_pipe_alu.avg{PEAK}",
+        ),
+        xu_busy=(
+            "special functions (exp, conversions)",
+            f"sm__inst_executed_pipe_xu.avg{PEAK}",
+        ),
+        issue_busy=("issue slots", f"sm__inst_issued.avg{PEAK}"),
+        sm_busy=("the busiest part of the SMs", f"sm__throughput.avg{PEAK}"),
+        dram_busy=(
+            "DRAM (L2↔DRAM)",
+            f"dram__bytes.sum{PEAK}",
+            f"dram__throughput.avg{PEAK}",
+            f"gpu__dram_throughput.avg{PEAK}",
+        ),
+        l2_busy=("L2", f"lts__t_sectors.sum{PEAK}", f"lts__throughput.avg{PEAK}"),
+        l2_read_busy=("reads at SM↔L2", f"{_READ}.sum{PEAK}"),
+        l2_write_busy=("writes at SM↔L2", f"{_WRITE}.sum{PEAK}"),
+        l1_busy=(
+            "L1 and shared memory",
+            f"l1tex__data_pipe_lsu_wavefronts.sum{PEAK}",
+            f"l1tex__data_pipe_lsu_wavefronts.avg{PEAK}",
+            f"l1tex__throughput.avg{PEAK}",
+            "l1tex__throughput.avg.pct_of_peak_sustained_active",
+        ),
+        # What keeps warps ready.
+        occupancy=("occupancy, achieved", "sm__warps_active.avg.pct_of_peak_sustained_active"),
+        occupancy_limit=("occupancy, at most", "sm__maximum_warps_per_active_cycle_pct"),
     ),
-    _one(
-        "sms",
+    *_each("waves", fold="mean", waves=("waves of blocks", "launch__waves_per_multiprocessor")),
+    *_each("per thread", fold="mean", registers=("registers", "launch__registers_per_thread")),
+    *_each(
+        "byte",
+        fold="mean",
+        shared_held=(
+            "shared memory of a block",
+            "launch__shared_mem_per_block",
+            "launch__shared_mem_per_block_allocated",
+        ),
+    ),
+    *_each(
         "SMs",
-        "SMs",
-        "launch__sm_count",
-        "device__attribute_multiprocessor_count",
         fold="mean",
+        sms=("SMs", "launch__sm_count", "device__attribute_multiprocessor_count"),
     ),
-    _one(
-        "blocks_by_registers",
+    *_each(
         "blocks",
-        "blocks of an SM that registers allow",
-        "launch__occupancy_limit_registers",
         fold="mean",
-    ),
-    _one(
-        "blocks_by_shared",
-        "blocks",
-        "blocks of an SM that shared memory allows",
-        "launch__occupancy_limit_shared_mem",
-        fold="mean",
-    ),
-    _one(
-        "blocks_by_warps",
-        "blocks",
-        "blocks of an SM that warps allow",
-        "launch__occupancy_limit_warps",
-        fold="mean",
+        blocks_by_registers=(
+            "blocks of an SM that registers allow",
+            "launch__occupancy_limit_registers",
+        ),
+        blocks_by_shared=(
+            "blocks of an SM that shared memory allows",
+            "launch__occupancy_limit_shared_mem",
+        ),
+        blocks_by_warps=("blocks of an SM that warps allow", "launch__occupancy_limit_warps"),
     ),
     *(
-        _one(
+        Quantity(
             f"stall_{x}",
             "warps",
             says,
-            f"smsp__average_warps_issue_stalled_{x}_per_issue_active.ratio",
-            fold="mean",
+            ({f"smsp__average_warps_issue_stalled_{x}_per_issue_active.ratio": 1.0},),
+            "mean",
         )
         for x, says in STALLS.items()
     ),
-    _one("passes", "passes", "passes of the profiler", "profiler__replayer_passes", fold="mean"),
+    *_each("passes", fold="mean", passes=("passes of the profiler", "profiler__replayer_passes")),
 )
 QUANTITIES: dict[str, Quantity] = {x.name: x for x in _ALL}
+_WAYS = (("read", "loads"), ("write", "stores"))
 RATIOS: dict[str, Ratio] = {
     x.name: x
     for x in (
-        Ratio(
-            "read_sectors",
-            "sectors",
-            "sectors of a request, loads",
-            "asked_read",
-            "read_requests",
-            1 / SECTOR,
+        *(
+            Ratio(
+                f"{way}_sectors",
+                "sectors",
+                f"sectors of a request, {what}",
+                f"asked_{way}",
+                f"{way}_requests",
+                1 / SECTOR,
+            )
+            for way, what in _WAYS
         ),
-        Ratio(
-            "write_sectors",
-            "sectors",
-            "sectors of a request, stores",
-            "asked_write",
-            "write_requests",
-            1 / SECTOR,
-        ),
-        Ratio(
-            "read_used", "%", "of the sectors' bytes used, loads", "used_read", "asked_read", 100
-        ),
-        Ratio(
-            "write_used",
-            "%",
-            "of the sectors' bytes used, stores",
-            "used_write",
-            "asked_write",
-            100,
+        *(
+            Ratio(
+                f"{way}_used",
+                "%",
+                f"of the sectors' bytes used, {what}",
+                f"used_{way}",
+                f"asked_{way}",
+                100,
+            )
+            for way, what in _WAYS
         ),
         Ratio("l2_hit", "%", "found in L2", "l2_hits", "l2_lookups", 100),
         Ratio(

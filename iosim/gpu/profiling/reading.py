@@ -27,11 +27,11 @@ from iosim.gpu.profiling.tables import BLOCK, GRID, KERNEL, TableLine, TextTable
 from iosim.gpu.profiling.units import ABSENT, check_value, in_base
 from iosim.gpu.records.checksums import check_checksums
 from iosim.gpu.records.counters import MARK
+from iosim.gpu.run.profiler import EXPORT
 
 REPORT, PROVENANCE, SUFFIX = "report.csv", "provenance.json", ".ncu-rep"
 VERSIONS = ("driver", "ncu")
 ROUNDED = "rounded"  # a record's counters of which the report had rounded values
-EXPORT = ("--csv", "--page", "raw", "--print-units", "base")
 MAGIC = b"NVR"
 MOST_BYTES = 2**28  # of a report
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

@@ -15,6 +15,7 @@ from iosim.gpu.profiling import metrics
 from iosim.gpu.profiling.launch import DEVICE, KernelLaunch
 from iosim.gpu.profiling.reading import read_text
 from iosim.gpu.run import requirements
+from iosim.gpu.run.profiler import find_ncu, listed_counters, ncu_options
 
 MISSING = (
     "ncu (Nsight Compute) is not on the PATH: install nsight-compute or the CUDA toolkit, or add "
@@ -61,9 +62,7 @@ def run(asked: Profiling) -> tuple[KernelLaunch, ...]:
     Raises GpuError where a GPU, `ncu` or the permission is missing, where the command fails, and
     where it launches no kernel.
     """
-    ncu = shutil.which("ncu")
-    if ncu is None:
-        raise GpuError(MISSING)
+    ncu = find_ncu(MISSING)
     if not requirements.devices():
         raise GpuError(NO_GPU)
     if requirements.forbidden():
@@ -72,7 +71,13 @@ def run(asked: Profiling) -> tuple[KernelLaunch, ...]:
         raise GpuError(f"there is no command {asked.command[0]!r}: give it as it is typed")
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "report.csv"
-        command = [ncu, *arguments(asked, _listed(ncu)), "--log-file", str(log), *asked.command]
+        command = [
+            ncu,
+            *arguments(asked, listed_counters(ncu)),
+            "--log-file",
+            str(log),
+            *asked.command,
+        ]
         # What the command prints goes to stderr as it comes, past the tables of this one.
         done = subprocess.run(command, stdout=2)
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
@@ -105,20 +110,7 @@ def arguments(asked: Profiling, listed: frozenset[str]) -> list[str]:
     more += ["--launch-count", str(asked.launches)] if asked.launches else []
     more += ["--launch-skip", str(asked.skip)] if asked.skip else []
     more += ["--profile-from-start", "off"] if asked.marked else []
-    return [
-        "--csv",
-        "--page",
-        "raw",
-        "--print-units",
-        "base",
-        "--clock-control",
-        "none",
-        "--target-processes",
-        "all",
-        *more,
-        "--metrics",
-        ",".join(counters(asked.patched, listed)),
-    ]
+    return ncu_options(counters(asked.patched, listed), "--target-processes", "all", *more)
 
 
 def counters(patched: bool, listed: frozenset[str]) -> list[str]:
@@ -134,13 +126,6 @@ def counters(patched: bool, listed: frozenset[str]) -> list[str]:
 
 def _there(counter: str, listed: frozenset[str]) -> bool:
     return counter.startswith(_UNLISTED) or counter.partition(".")[0] in listed
-
-
-def _listed(ncu: str) -> frozenset[str]:
-    """The counters of this chip, as `ncu` lists them; none where it lists none."""
-    done = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True)
-    names = {line.split()[0] for line in done.stdout.splitlines() if line.strip()}
-    return frozenset(x for x in names if "__" in x)
 
 
 def _reason(said: str) -> str:

@@ -7,10 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from iosim.gpu.profiling.kernels import ProfiledKernel, positions
-from iosim.gpu.profiling.metrics import QUANTITIES, RATIOS
+from iosim.gpu.profiling.metrics import QUANTITIES, RATIOS, TENSOR, VECTOR, Quantity, Ratio
 from iosim.gpu.profiling.verdict import Judged, judge
 
 ABSENT = "absent: needs "
+_KNOWN: dict[str, Quantity | Ratio] = {**QUANTITIES, **RATIOS}
 # What a kernel's table shows, in the order of the method; what is 0 of these is left out.
 SHOWN = (
     "time",
@@ -24,14 +25,8 @@ SHOWN = (
     "xu_busy",
     "issue_busy",
     "sm_busy",
-    "tensor_fp16",
-    "tensor_bf16",
-    "tensor_tf32",
-    "tensor_fp8",
-    "tensor_fp64",
-    "vector_fp32",
-    "vector_fp16",
-    "vector_fp64",
+    *TENSOR,
+    *VECTOR,
     "dram_read",
     "dram_write",
     "l2_read",
@@ -59,17 +54,7 @@ SHOWN = (
     "registers",
     "shared_held",
 )
-_IF_ANY = (
-    "tensor_bf16",
-    "tensor_tf32",
-    "tensor_fp8",
-    "tensor_fp64",
-    "vector_fp16",
-    "vector_fp64",
-    "atom_read",
-    "bulk_reduced",
-    "multicast_read",
-)
+_IF_ANY = (*TENSOR[1:], *VECTOR[1:], "atom_read", "bulk_reduced", "multicast_read")
 # Of these only the part that was read is shown: the other is its substitute.
 _EITHER = {"sm_busy": "issue_busy"}
 
@@ -107,7 +92,7 @@ def details(kernel: ProfiledKernel) -> list[tuple[str, str, str]]:
             continue
         if name in _EITHER and (value is None or kernel.values[_EITHER[name]] is not None):
             continue
-        rows.append((_says(name), _valued(kernel, name), _source(kernel, name)))
+        rows.append((_KNOWN[name].says, _valued(kernel, name), _source(kernel, name)))
         way = {"l2_read": "read", "l2_write": "write"}.get(name)
         if way and (own := kernel.ordinary(way)) is not None:
             rows.append(("of it by load-store units", f"{figure(own)} byte", "the rest"))
@@ -181,15 +166,11 @@ def figure(value: float | None) -> str:
     return f"{value:.4g}"
 
 
-def _says(name: str) -> str:
-    return QUANTITIES[name].says if name in QUANTITIES else RATIOS[name].says
-
-
 def _valued(kernel: ProfiledKernel, name: str) -> str:
     value = kernel.values[name]
     if value is None:
         return ABSENT.partition(":")[0]
-    unit = QUANTITIES[name].unit if name in QUANTITIES else RATIOS[name].unit
+    unit = _KNOWN[name].unit
     if name == "time":
         each = (kernel.each_s or 0) * 1e6
         many = f", {figure(each)} each" if kernel.launches > 1 else ""

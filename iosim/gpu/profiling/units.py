@@ -21,14 +21,9 @@ from iosim.gpu.errors import GpuError
 # A prefix → what it multiplies by, as a power of ten.
 _PREFIXES = {"": 0, "K": 3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
 _SECONDS = {
-    "s": 0,
-    "second": 0,
-    "ms": -3,
-    "msecond": -3,
-    "us": -6,
-    "usecond": -6,
-    "ns": -9,
-    "nsecond": -9,
+    prefix + name: power
+    for prefix, power in (("", 0), ("m", -3), ("u", -6), ("n", -9))
+    for name in ("s", "second")
 }
 # What is scaled by a prefix, and the name of its base.
 _SCALED = {"byte": "byte", "b": "byte", "B": "byte", "hz": "hz", "Hz": "hz", "bit": "bit"}

@@ -14,6 +14,7 @@ Thresholds, and where each is from:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -99,43 +100,31 @@ def judge(kernel: ProfiledKernel) -> Judged:
         if u.needed and u not in busy and not (u.instead and kernel.values[u.instead] is not None)
     )
     launch_s = kernel.machine.launch_s if kernel.machine else LAUNCH_S
+    unit, others = _busiest(busy), busy
+    bound: Verdict
     if kernel.each_s is not None and kernel.each_s <= launch_s:
-        return Judged(
-            "overhead",
-            "launch",
+        bound, name = "overhead", "launch"
+        because = (
             f"one launch takes {kernel.each_s * 1e6:.2f} µs (gpu__time_duration.sum), no more than "
-            f"the {launch_s * 1e6:g} µs from one launch to the next",
-            _format_busy_units(busy, "overhead"),
-            absent,
-            _next(kernel, "overhead"),
+            f"the {launch_s * 1e6:g} µs from one launch to the next"
         )
-    unit = _busiest(busy)
-    if unit is not None and busy[unit] >= BUSY:
+    elif unit is not None and busy[unit] >= BUSY:
+        bound, name = unit.bound, unit.says
         full = "" if busy[unit] >= FULL else f", above {BUSY:g}% and below {FULL:g}%"
-        return Judged(
-            unit.bound,
-            unit.says,
-            f"{_format_unit(unit, busy[unit], kernel)}{full}",
-            _format_busy_units(busy, unit.bound),
-            absent,
-            _next(kernel, unit.bound),
+        because = f"{_format_unit(unit, busy[unit], kernel)}{full}"
+    elif unit is None or absent:
+        seen = f"what was read is below {BUSY:g}%; {_format_busy_units(busy, 'unknown')}"
+        because = seen if busy else "no unit's share of its peak was read"
+        return Judged("unknown", "", because, "", absent)
+    else:
+        bound, name = "latency", ""
+        because = (
+            f"no unit does {BUSY:g}% of what it can: the busiest is "
+            f"{_format_unit(unit, busy[unit], kernel)}{_waits(kernel)}"
         )
-    if unit is None or absent:
-        seen = (
-            f"what was read is below {BUSY:g}%; {_format_busy_units(busy, 'unknown')}"
-            if busy
-            else ""
-        )
-        return Judged("unknown", "", seen or "no unit's share of its peak was read", "", absent)
-    return Judged(
-        "latency",
-        "",
-        f"no unit does {BUSY:g}% of what it can: the busiest is "
-        f"{_format_unit(unit, busy[unit], kernel)}{_waits(kernel)}",
-        _format_busy_units({u: x for u, x in busy.items() if u != unit}, "latency"),
-        absent,
-        _next(kernel, "latency"),
-    )
+        others = {u: x for u, x in busy.items() if u != unit}
+    against = _format_busy_units(others, bound)
+    return Judged(bound, name, because, against, absent, _next(kernel, bound))
 
 
 def _busiest(busy: dict[BusyUnit, float]) -> BusyUnit | None:
@@ -235,19 +224,23 @@ def _conflicts(k: ProfiledKernel) -> str:
     return f"{share:.0f}% of the wavefronts of shared memory are for bank conflicts: swizzle or pad"
 
 
-def _describe_rereads(k: ProfiledKernel) -> str:
+def _times_of_dram(k: ProfiledKernel) -> float:
+    """Bytes read at SM↔L2 over those at L2↔DRAM; NaN where one is not known."""
     l2, dram = k.values["l2_read"], k.values["dram_read"]
-    if not l2 or dram is None or l2 < 4 * max(dram, 1):
+    return math.nan if not l2 or dram is None else l2 / max(dram, 1)
+
+
+def _describe_rereads(k: ProfiledKernel) -> str:
+    if not (times := _times_of_dram(k)) >= 4:
         return ""
     return (
-        f"SM↔L2 reads {l2 / max(dram, 1):.3g} times what L2↔DRAM does: larger tiles, or SMs "
+        f"SM↔L2 reads {times:.3g} times what L2↔DRAM does: larger tiles, or SMs "
         "that share one load (multicast), lower it"
     )
 
 
 def _compulsory(k: ProfiledKernel) -> str:
-    read, dram = k.values["l2_read"], k.values["dram_read"]
-    if not read or dram is None or not 0.5 < read / max(dram, 1) < 4:
+    if not 0.5 < _times_of_dram(k) < 4:
         return ""
     return (
         "L2 is asked for little more than DRAM delivers: fuse the kernel with its neighbours; "
@@ -256,11 +249,10 @@ def _compulsory(k: ProfiledKernel) -> str:
 
 
 def _grains(k: ProfiledKernel) -> str:
-    l2, dram = k.values["l2_read"], k.values["dram_read"]
-    if not l2 or dram is None or dram < 1.5 * l2:
+    if not 1.5 * (times := _times_of_dram(k)) <= 1:
         return ""
     return (
-        f"L2↔DRAM reads {dram / l2:.3g} times what SM↔L2 does: DRAM delivers more than the "
+        f"L2↔DRAM reads {1 / times:.3g} times what SM↔L2 does: DRAM delivers more than the "
         "sectors that are asked for, and the rest is not used"
     )
 

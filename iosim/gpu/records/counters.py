@@ -208,13 +208,14 @@ def _check_units(path: Path, boundary: Boundary, units: Mapping[str, str]) -> No
 
 def _moved(boundary: Boundary, row: Mapping[str, str], where: str) -> Moved:
     loads, stores = (
-        _value(row[name], f"{where}, {name}") * boundary.unit_bytes
+        counter_value(row[name], f"{where}, {name}") * boundary.unit_bytes
         for name in (boundary.load, boundary.store)
     )
     return Moved(boundary.name, loads, stores)
 
 
-def _value(text: str, where: str) -> int:
+def counter_value(text: str, where: str) -> int:
+    """A cell as a number; GpuError, with the place, for what is none."""
     try:
         value = float(text.replace(",", ""))
     except ValueError:

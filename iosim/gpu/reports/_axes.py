@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 COLOURS = (
@@ -30,3 +30,29 @@ def span(values: Sequence[float], form: str) -> str:
     if not values:
         return "none measured"
     return f"{min(values):{form}} to {max(values):{form}}"
+
+
+Point = Callable[[Mapping[str, Any]], tuple[float, float]]
+
+
+def scatter(
+    axes: Any, rows: Sequence[Mapping[str, Any]], by: str, points: Sequence[Point], **how: Any
+) -> None:
+    """Rows as points, with a mark and a colour for each value of the column `by`.
+
+    Args:
+        points: a row → where it is; the first is filled, another open.
+    """
+    for k, name in enumerate(dict.fromkeys(row[by] for row in rows)):
+        mine = [row for row in rows if row[by] == name]
+        mark, colour = (x[k % len(x)] for x in (MARKS, COLOURS))
+        for point, face in zip(points, (colour, "none"), strict=False):
+            axes.plot(
+                *zip(*map(point, mine), strict=True),
+                mark,
+                color=colour,
+                markersize=5,
+                markerfacecolor=face,
+                label=name if face == colour else None,
+                **how,
+            )

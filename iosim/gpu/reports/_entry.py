@@ -181,13 +181,14 @@ MEMORY_OPTION = ReportOption(
 COUNTERS_OPTION = ReportOption("counters", True, "read hardware counters with ncu", bool)
 
 
-def sizes_option(name: str, default: str) -> ReportOption:
+def sizes_option(name: str, default: Iterable[int]) -> ReportOption:
     """One or more sizes of problems.
 
-    >>> sizes_option("d", "64,128").help
+    >>> sizes_option("d", (64, 128)).help
     'head dimension'
     """
-    return ReportOption(name, default, every_axis()[name].says, integers(name), "INT,…")
+    typed = ",".join(map(str, default))
+    return ReportOption(name, typed, every_axis()[name].says, integers(name), "INT,…")
 
 
 def schedule_option(default: str, says: str, parse: Callable[[Any], Any], old: str) -> ReportOption:

@@ -9,6 +9,7 @@ from pathlib import Path
 from iosim.core.counts import Direction, Key
 from iosim.core.program.walk import Instance
 from iosim.gpu.errors import EmitError
+from iosim.gpu.l2 import WAYS
 from iosim.gpu.records.counters import KernelTraffic, moved_at
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import PROVENANCE
@@ -79,5 +80,4 @@ def copied_of(job: Job, launches: Iterable[KernelTraffic]) -> tuple[int, int]:
 
 def ways_of(table: Mapping[Key, int]) -> dict[Direction, int]:
     """Words or bytes by tensor, added up for either direction."""
-    ways: tuple[Direction, Direction] = ("load", "store")
-    return {way: sum(n for (w, _), n in table.items() if w == way) for way in ways}
+    return {way: sum(n for (w, _), n in table.items() if w == way) for way in WAYS}

@@ -1,23 +1,30 @@
-"""What reports of speed share: kernels that fit, one kernel's time, and several in turn."""
+"""What reports of speed share: kernels that fit, the fastest of them, and several in turn."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from iosim.base.errors import InputError
+from iosim.core.counting.numbers import peak
 from iosim.gpu.errors import GpuError
 from iosim.gpu.run.job import Job
 
+K = TypeVar("K")
 
-def fitting(tried: Iterable[tuple[Job, int]], M: int, what: str) -> list[Job]:
-    """Of kernels with the words they need, those within M words.
+AHEAD = 400_000  # cycles for which the GPU is kept busy while a launch is queued
+# What speeds are in.
+UNITS = {"tflops": 1e12, "gb_per_s": 1e9}
 
-    Raises InputError if none is, with the least M that holds one of `what`.
+
+def fitting(tried: Iterable[Job], M: int, what: str) -> list[Job]:
+    """Of kernels those that need at most M words.
+
+    Raises InputError if none does, with the least M that holds one of `what`.
     """
-    found = list(tried)
+    found = [(job, peak(job.instance)) for job in tried]
     fit = [job for job, words in found if words <= M]
     if not fit:
         least = min(words for _, words in found)
@@ -25,22 +32,69 @@ def fitting(tried: Iterable[tuple[Job, int]], M: int, what: str) -> list[Job]:
     return fit
 
 
-def timed(job: Job) -> float:
+class Ready:
+    """The kernels of a job with their tensors, on the GPU."""
+
+    def __init__(self, job: Job) -> None:
+        from iosim.gpu.run.cuda import Cuda
+        from iosim.gpu.run.launch import prepare
+
+        self.job, self.device = job, Cuda(job)
+        self.memory = self.device.tensors()
+        self.kernels = prepare(job.emitted(), self.memory, self.device, count=False)
+
+    def go(self) -> None:
+        """Launch them, in order."""
+        for kernel in self.kernels:
+            kernel.go()
+
+    def window(self, name: str) -> Any:
+        """A tensor without its padding."""
+        return self.device.window(self.memory[name], name)
+
+    def time_beside(
+        self, others: Mapping[str, Callable[[], Any]], work: float, unit: str, queued: bool = False
+    ) -> dict[str, Any]:
+        """Columns of a row: seconds and speed of these kernels and of others, taken in turn.
+
+        Args:
+            others: what else does the work, by name.
+            work: FLOP, or bytes.
+            unit: of speed, one of `UNITS`.
+            queued: as for `interleaved`.
+        """
+        runs = {"emitted": self.go, **others}
+        times, launches = interleaved(self.device.torch, runs, queued=queued)
+        return {
+            "warps": self.job.warps,
+            "stages": min(used.stages for used in self.device.resources.values()),
+            **{f"{name}_s": t for name, t in times.items()},
+            **{f"{name}_{unit}": round(work / t / UNITS[unit], 1) for name, t in times.items()},
+            "launches": launches,
+        }
+
+
+def tune(tried: Mapping[K, list[Job]]) -> dict[K, Job]:
+    """The fastest of each list of jobs."""
+    from iosim.gpu.run.tasks import compile_all
+
+    compile_all([job for some in tried.values() for job in some])
+    return {key: min(some, key=_time) for key, some in tried.items()}
+
+
+def _time(job: Job) -> float:
     """Seconds of a launch; infinite for what is too large for the chip."""
-    from iosim.gpu.run.cuda import Cuda
-    from iosim.gpu.run.launch import prepare
-
-    device = Cuda(job)
     try:
-        kernels = prepare(job.emitted(), device.tensors(), device, count=False)
-
-        def go() -> None:
-            for kernel in kernels:
-                kernel.go()
-
-        return device.median_time(go, least=10)
+        ready = Ready(job)
+        return ready.device.median_time(ready.go, least=10)
     except GpuError:  # too many stages for this tile: not a candidate after all
-        return float("inf")
+        return math.inf
+
+
+def resized(tuned: Job, problem: Any) -> Job:
+    """A job for another problem, with all that was chosen for one."""
+    how = {x: getattr(tuned, x) for x in ("M", "warps", "stages", "target", "style")}
+    return Job.of(tuned.algorithm, problem, tuned.tiles, **how)
 
 
 def at_least(share: float) -> str:
@@ -53,18 +107,17 @@ def at_least(share: float) -> str:
     return f"{math.floor(round(share * 100, 6)) / 100:.2f}"
 
 
-AHEAD = 400_000  # cycles for which the GPU is kept busy while a launch is queued
-
-
 def interleaved(
-    torch: Any, runs: dict[str, Any], *, queued: bool = False
+    torch: Any, runs: Mapping[str, Callable[[], Any]], *, queued: bool = False
 ) -> tuple[dict[str, float], int]:
     """Median seconds of each, taken in turn so that clocks and heat are shared.
 
     Args:
         queued: launches are queued while the GPU is busy, so that no time of the CPU is counted.
     """
-    left, times = dict(runs), {name: [float("nan")] for name in runs}
+    from iosim.gpu.run.cuda import time_between_events
+
+    left, times = dict(runs), {name: [math.nan] for name in runs}
     for name, go in runs.items():
         try:
             go()
@@ -74,14 +127,7 @@ def interleaved(
     rounds, spent = 0, 0.0
     while rounds < 10 or (spent < 1.0 and rounds < 60):
         for name, go in left.items():
-            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            if queued:
-                torch.cuda._sleep(AHEAD)
-            start.record()
-            go()
-            stop.record()
-            stop.synchronize()
-            seconds = start.elapsed_time(stop) / 1000
+            seconds = time_between_events(torch, go, ahead=AHEAD if queued else 0)
             times[name] = [seconds] if rounds == 0 else [*times[name], seconds]
             spent += seconds
         rounds += 1

@@ -16,7 +16,6 @@ from typing import Any
 
 from iosim.base.errors import InputError
 from iosim.core.algorithms import ALGORITHMS, algorithm
-from iosim.core.counting.numbers import peak
 from iosim.core.problem import AttentionBackward
 from iosim.gpu.layers.launch_counters import BYTES
 from iosim.gpu.layers.launch_counters import COUNTERS as KINDS
@@ -28,11 +27,12 @@ from iosim.gpu.reports._entry import (
     GpuReport,
     ReportTable,
     WorkerRun,
+    listed,
     schedule_option,
     sizes_option,
 )
 from iosim.gpu.reports._moved import BACKENDS, WATCHED, fused_pass, moved_rows, watch_passes
-from iosim.gpu.reports._timing import at_least, fitting, interleaved, timed
+from iosim.gpu.reports._timing import Ready, at_least, fitting, resized, tune
 from iosim.gpu.reports.bench import CASE_OPTION, heads_of
 from iosim.gpu.run.job import Job
 
@@ -54,21 +54,15 @@ def candidates(name: str, case: str, N: int, d: int, M: int) -> list[Job]:
     """
     problem = _problem(case, N, d)
     params = algorithm(name).program_for(problem).params
-    found: dict[tuple[Any, ...], tuple[Job, int]] = {}
+    found: dict[tuple[Any, ...], Job] = {}
     every = itertools.product((64, 128), (32, 64, 128), (4, 8), (2, 3))
     for stays, streams, warps, stages in every:
-        sides = {
-            "B_c": stays,
-            "B_c1": stays,
-            "B_r2": stays,
-            "B_r": streams,
-            "B_r1": streams,
-            "B_c2": streams,
-        }
+        sides = dict.fromkeys(("B_c", "B_c1", "B_r2"), stays)
+        sides |= dict.fromkeys(("B_r", "B_r1", "B_c2"), streams)
         # Row sums, and what is cleared, have tiles of 64 rows.
         tiles = {p.name: sides.get(p.name, min(64, problem.sizes[p.axis])) for p in params}
         job = Job.of(name, problem, tiles, M=M, warps=warps, stages=stages, extra={"time_only": 1})
-        found[(*tiles.items(), warps, stages)] = job, peak(job.instance)
+        found[(*tiles.items(), warps, stages)] = job
     return fitting(found.values(), M, f"tile of {name} at d = {d}")
 
 
@@ -98,89 +92,52 @@ class BackwardRow:
     launches: int  # timed, per median
 
 
-def _flop(problem: Any) -> float:
-    """Multiplications and additions of the five products."""
-    return float(10 * problem.pairs * problem.d)
-
-
 def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
     """Runs in the worker: tune, then time all in turn on the same tensors."""
-    from iosim.gpu.run.cuda import Cuda, torch_module
-    from iosim.gpu.run.launch import prepare
-    from iosim.gpu.run.tasks import compile_all, environment
+    from iosim.gpu.run.cuda import torch_module
+    from iosim.gpu.run.tasks import environment
 
     case, at = asked["case"], min(asked["lengths"])
-    tried = {
-        (name, d): candidates(name, case, at, d, asked["M"])
-        for name in asked["schedules"]
-        for d in asked["head_sizes"]
-    }
-    compile_all([job for some in tried.values() for job in some])
+    kinds = itertools.product(asked["schedules"], asked["head_sizes"])
+    tuned = tune({(name, d): candidates(name, case, at, d, asked["M"]) for name, d in kinds})
     torch, rows = torch_module(), []
-    for (name, d), some in tried.items():
-        tuned = min(some, key=timed)
-        for N in asked["lengths"]:
-            problem = _problem(case, N, d)
-            job = Job.of(
-                name, problem, tuned.tiles, M=tuned.M, warps=tuned.warps, stages=tuned.stages
-            )
-            device = Cuda(job)
-            memory = device.tensors()
-            kernels = prepare(job.emitted(), memory, device, count=False)
-
-            def go(kernels: Any = kernels) -> None:
-                for kernel in kernels:
-                    kernel.go()
-
-            go()
-            views = {x: device.window(memory[x], x) for x in ("Q", "K", "V", "dO")}
-            runs = {x: fused_pass(torch, x, views, case == "causal") for x in BACKENDS}
-            want = runs["FlashAttention-2"]()
-            differences = [
-                float((device.window(memory[x], x) - w[0]).abs().max() / w.abs().max())
-                for x, w in zip(("dQ", "dK", "dV"), want, strict=True)
-            ]
-            times, launches = interleaved(torch, {"emitted": go, **runs})
-            own, flash, cudnn = (times[x] for x in ("emitted", *BACKENDS))
-            of_own, of_flash, of_cudnn = (_flop(problem) / t / 1e12 for t in (own, flash, cudnn))
-            row = BackwardRow(
-                name,
-                case,
-                N,
-                d,
-                problem.heads,
-                tuned.M,
-                " ".join(f"{x}={n}" for x, n in sorted(tuned.tiles.items())),
-                tuned.warps,
-                min(x.stages for x in device.resources.values()),
-                own,
-                flash,
-                cudnn,
-                round(of_own, 1),
-                round(of_flash, 1),
-                round(of_cudnn, 1),
-                round(flash / own, 3),
-                round(cudnn / own, 3),
-                max(differences),
-                launches,
-            )
-            rows.append(asdict(row))
-            del memory, kernels, go, views, runs, want
-            torch.cuda.empty_cache()
+    for ((_, d), job), N in itertools.product(tuned.items(), asked["lengths"]):
+        rows.append(asdict(_time(torch, resized(job, _problem(case, N, d)), case)))
+        torch.cuda.empty_cache()
     return {"environment": environment(), "rows": rows}
+
+
+def _time(torch: Any, job: Job, case: str) -> BackwardRow:
+    problem, ready = job.problem, Ready(job)
+    ready.go()
+    views = {x: ready.window(x) for x in ("Q", "K", "V", "dO")}
+    flash, cudnn = (fused_pass(torch, x, views, case == "causal") for x in BACKENDS)
+    differences = [
+        float((ready.window(x) - want[0]).abs().max() / want.abs().max())
+        for x, want in zip(("dQ", "dK", "dV"), flash(), strict=True)
+    ]
+    flop = 10.0 * problem.pairs * problem.d  # of the five products
+    times = ready.time_beside({"flash": flash, "cudnn": cudnn}, flop, "tflops")
+    return BackwardRow(
+        algorithm=job.algorithm,
+        case=case,
+        N=problem.N,
+        d=problem.d,
+        heads=problem.heads,
+        M_words=job.M,
+        tiles=listed(job.tiles),
+        of_flash=round(times["flash_s"] / times["emitted_s"], 3),
+        of_cudnn=round(times["cudnn_s"] / times["emitted_s"], 3),
+        difference=max(differences),
+        **times,
+    )
 
 
 def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     for name, d in itertools.product(given["schedule"], given["d"]):
         candidates(name, given["case"], min(given["N"]), d, given["M"])  # raises
-    asked = {
-        "M": given["M"],
-        "lengths": given["N"],
-        "head_sizes": given["d"],
-        "case": given["case"],
-        "schedules": given["schedule"],
-        "watched": WATCHED,
-    }
+    asked = {"lengths": given["N"], "head_sizes": given["d"], "watched": WATCHED}
+    asked |= {"M": given["M"], "case": given["case"], "schedules": given["schedule"]}
     compare = WorkerRun("compare", asked, SPEC, MEASURED)
     if given["case"] != "dense":
         return (compare,)
@@ -198,13 +155,11 @@ class _MeasuredFile:
 def _table(folder: Path) -> ReportTable:
     rows = read_json(folder / MEASURED, _MeasuredFile).rows
     moved = moved_rows(folder)
-    best: dict[tuple[int, int], float] = {}
-    for row in rows:
-        of_fused = min(row.of_flash, row.of_cudnn)
-        best[row.N, row.d] = max(best.get((row.N, row.d), 0.0), of_fused)
-    least = {
-        d: min(x for (_, e), x in best.items() if e == d) for d in sorted({d for _, d in best})
-    }
+    best: dict[int, dict[int, float]] = {}  # of the schedules, by d and N
+    for row in sorted(rows, key=lambda row: row.d):
+        own = best.setdefault(row.d, {})
+        own[row.N] = max(own.get(row.N, 0.0), min(row.of_flash, row.of_cudnn))
+    least = {d: min(own.values()) for d, own in best.items()}
     text = "; ".join(
         f"d {d}: at least {at_least(x)} of the faster fused pass" for d, x in least.items()
     )
@@ -240,8 +195,8 @@ REPORT = GpuReport(
     options=(
         schedule_option(",".join(SCHEDULES), "names", _schedules, old="--schedules"),
         MEMORY_OPTION,
-        sizes_option("N", ",".join(map(str, LENGTHS))),
-        sizes_option("d", ",".join(map(str, HEAD_SIZES))),
+        sizes_option("N", LENGTHS),
+        sizes_option("d", HEAD_SIZES),
         CASE_OPTION,
     ),
     plan=_plan,

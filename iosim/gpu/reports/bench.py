@@ -8,13 +8,13 @@ only reads what it wrote.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from iosim.base.errors import InputError
-from iosim.core.counting.numbers import peak
 from iosim.core.problem import Attention
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import MEASURED, SPEC
@@ -25,10 +25,11 @@ from iosim.gpu.reports._entry import (
     ReportOption,
     ReportTable,
     WorkerRun,
+    listed,
     sizes_option,
 )
 from iosim.gpu.reports._targets import ran_instead, style_option, target_option
-from iosim.gpu.reports._timing import at_least, fitting, interleaved, timed
+from iosim.gpu.reports._timing import Ready, at_least, fitting, resized, tune
 from iosim.gpu.run.job import Job
 from iosim.gpu.targets import BAR, PLAIN, target
 
@@ -74,8 +75,8 @@ def candidates(
     make = functools.partial(
         Job.of, ALGORITHM, problem, M=M, extra={"time_only": 1}, target=name, style=style
     )
-    found = [(job, peak(job.instance)) for job in target(name).tried(make)]
-    least = min(side for job, _ in found for side in job.tiles.values())
+    found = list(target(name).tried(make))
+    least = min(side for job in found for side in job.tiles.values())
     fit = fitting(found, M, f"{least} x {least} tile of {ALGORITHM} at d = {d}")
     # Where large tiles fit, small ones are slower and take as long to tune.
     large = [job for job in fit if min(job.tiles.values()) >= 32 and job.tiles["B_r"] >= 64]
@@ -108,87 +109,54 @@ class BenchRow:
     style: str = ""
 
 
-def _flops(problem: Attention) -> float:
-    """Multiplications and additions of the two products."""
-    return 4.0 * problem.pairs * problem.d
-
-
 def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
     """Runs in the worker: tune, then time all three on the same tensors, in turn."""
-    from iosim.gpu.run.baselines import forward
-    from iosim.gpu.run.cuda import Cuda, torch_module
-    from iosim.gpu.run.launch import prepare
-    from iosim.gpu.run.tasks import compile_all, environment
+    from iosim.gpu.run.cuda import torch_module
+    from iosim.gpu.run.tasks import environment
 
     case, name = asked.get("case", "dense"), asked.get("target", PLAIN)
-    style = asked.get("style", "")
-    lengths = sorted({_tuned_at(N) for N in asked["lengths"]})
-    compile_all(
-        [
-            job
+    style, lengths = asked.get("style", ""), asked["lengths"]
+    tuned = tune(
+        {
+            (d, at): candidates(d, asked["M"], at, case, name, style)
             for d in asked["head_sizes"]
-            for at in lengths
-            for job in candidates(d, asked["M"], at, case, name, style)
-        ]
+            for at in sorted(set(map(_tuned_at, lengths)))
+        }
     )
-    torch = torch_module()
-    rows = []
-    for d in asked["head_sizes"]:
-        best: dict[int, Job] = {}
-        for N in asked["lengths"]:
-            at = _tuned_at(N)
-            if at not in best:
-                best[at] = min(candidates(d, asked["M"], at, case, name, style), key=timed)
-            problem, tuned = _problem(case, N, d), best[at]
-            job = Job.of(
-                ALGORITHM,
-                problem,
-                tuned.tiles,
-                M=tuned.M,
-                warps=tuned.warps,
-                stages=tuned.stages,
-                target=name,
-                style=style,
-            )
-            device = Cuda(job)
-            memory = device.tensors()
-            (kernel,) = prepare(job.emitted(), memory, device, count=False)
-            q, k, v, o = (device.window(memory[x], x) for x in "QKVO")
-            kernel.go()
-            fused, standard = (forward(torch, x, case == "causal") for x in ("fused", "standard"))
-            difference = float((fused(q, k, v) - o).abs().max())
-            runs = {
-                "emitted": kernel.go,
-                "fused": functools.partial(fused, q, k, v),
-                "standard": functools.partial(standard, q, k, v),
-            }
-            times, launches = interleaved(torch, runs, queued=target(name).queued)
-            rate = {n: _flops(problem) / t / 1e12 for n, t in times.items()}
-            row = BenchRow(
-                N,
-                d,
-                problem.heads,
-                tuned.M,
-                f"B_c={tuned.tiles['B_c']} B_r={tuned.tiles['B_r']}",
-                tuned.warps,
-                device.resources[kernel.kernel.name].stages,
-                times["emitted"],
-                times["fused"],
-                times["standard"],
-                round(rate["emitted"], 1),
-                round(rate["fused"], 1),
-                round(rate["standard"], 1),
-                round(times["fused"] / times["emitted"], 3),
-                difference,
-                launches,
-                case,
-                name,
-                style,
-            )
-            rows.append(asdict(row))
-            del memory, kernel, q, k, v, o, runs
-            torch.cuda.empty_cache()
+    torch, rows = torch_module(), []
+    for d, N in itertools.product(asked["head_sizes"], lengths):
+        row = _time(torch, resized(tuned[d, _tuned_at(N)], _problem(case, N, d)), case)
+        rows.append(asdict(row))
+        torch.cuda.empty_cache()
     return {"environment": environment(), "rows": rows}
+
+
+def _time(torch: Any, job: Job, case: str) -> BenchRow:
+    from iosim.gpu.run.baselines import forward
+
+    problem, ready = job.problem, Ready(job)
+    q, k, v, o = map(ready.window, "QKVO")
+    ready.go()
+    runs = {
+        name: functools.partial(forward(torch, name, case == "causal"), q, k, v)
+        for name in ("fused", "standard")
+    }
+    difference = float((runs["fused"]() - o).abs().max())
+    flop = 4.0 * problem.pairs * problem.d  # of the two products
+    times = ready.time_beside(runs, flop, "tflops", queued=target(job.target).queued)
+    return BenchRow(
+        N=problem.N,
+        d=problem.d,
+        heads=problem.heads,
+        M_words=job.M,
+        tiles=listed(job.tiles),
+        of_fused=round(times["fused_s"] / times["emitted_s"], 3),
+        difference=difference,
+        case=case,
+        target=job.target,
+        style=job.style,
+        **times,
+    )
 
 
 def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
@@ -196,14 +164,8 @@ def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     for d in given["d"]:
         # raises for an M that holds no tile
         candidates(d, given["M"], case=given["case"], name=given["target"], style=given["style"])
-    asked = {
-        "M": given["M"],
-        "lengths": given["N"],
-        "head_sizes": given["d"],
-        "case": given["case"],
-        "target": given["target"],
-        "style": given["style"],
-    }
+    asked = {"lengths": given["N"], "head_sizes": given["d"]}
+    asked |= {name: given[name] for name in ("M", "case", "target", "style")}
     return (WorkerRun("compare", asked, SPEC, MEASURED),)
 
 
@@ -251,16 +213,12 @@ def _mask_named(text: str) -> str:
 CASE_OPTION = ReportOption("case", "dense", f"case: {' or '.join(MASKS)}", _mask_named)
 
 
-def _joined(numbers: tuple[int, ...]) -> str:
-    return ",".join(map(str, numbers))
-
-
 REPORT = GpuReport(
     name="bench",
     options=(
         MEMORY_OPTION,
-        sizes_option("N", _joined(LENGTHS)),
-        sizes_option("d", _joined(HEAD_SIZES)),
+        sizes_option("N", LENGTHS),
+        sizes_option("d", HEAD_SIZES),
         CASE_OPTION,
         target_option(),
         style_option(),

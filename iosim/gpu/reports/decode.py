@@ -17,7 +17,6 @@ from typing import Any
 
 from iosim.bounds import bound
 from iosim.core.algorithms import algorithm
-from iosim.core.counting.numbers import peak
 from iosim.core.problem import Attention, every_axis
 from iosim.core.units import parse_int
 from iosim.gpu.errors import GpuError
@@ -31,7 +30,7 @@ from iosim.gpu.reports._entry import (
     WorkerRun,
     schedule_option,
 )
-from iosim.gpu.reports._timing import at_least, fitting, interleaved, timed
+from iosim.gpu.reports._timing import Ready, at_least, fitting, tune
 from iosim.gpu.run.job import Job
 from iosim.models.hardware import of_driver
 
@@ -67,14 +66,20 @@ def candidates(name: str, problem: Attention, M: int) -> list[Job]:
             choices.append((16, 32, 64, 128))
         else:
             choices.append((min(16, extent),))
-    found = []
-    for tiles in itertools.product(*choices):
-        named = dict(zip((p.name for p in program.params), tiles, strict=True))
-        for warps, stages in itertools.product((2, 4), (2, 3, 4)):
-            job = Job.of(
-                name, problem, named, M=M, warps=warps, stages=stages, extra={"time_only": 1}
-            )
-            found.append((job, peak(job.instance)))
+    names = [p.name for p in program.params]
+    found = [
+        Job.of(
+            name,
+            problem,
+            dict(zip(names, tiles, strict=True)),
+            M=M,
+            warps=warps,
+            stages=stages,
+            extra={"time_only": 1},
+        )
+        for tiles in itertools.product(*choices)
+        for warps, stages in itertools.product((2, 4), (2, 3, 4))
+    ]
     return fitting(found, M, f"tile of {name}")
 
 
@@ -102,65 +107,43 @@ class DecodeRow:
 
 def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
     """Runs in the worker: tune, then time all in turn on the same tensors."""
-    from iosim.gpu.run.baselines import forward
-    from iosim.gpu.run.cuda import Cuda, torch_module
-    from iosim.gpu.run.launch import prepare
-    from iosim.gpu.run.tasks import compile_all, environment
+    from iosim.gpu.run.cuda import torch_module
+    from iosim.gpu.run.tasks import environment
 
-    problem, torch = _problem(asked), torch_module()
-    jobs = {name: candidates(name, problem, asked["M"]) for name in asked["schedules"]}
-    compile_all([job for some in jobs.values() for job in some])
-    rows = []
-    for name, some in jobs.items():
-        best = min(some, key=timed)
-        device = Cuda(best)
-        memory = device.tensors()
-        kernels = prepare(best.emitted(), memory, device, count=False)
-
-        def go(kernels: Any = kernels) -> None:
-            for kernel in kernels:
-                kernel.go()
-
-        go()
-        q, k, v, o = (device.window(memory[x], x) for x in "QKVO")
-        # PyTorch takes (batch, heads, N, d); a head of a batch is a head here.
-        batch, heads, groups = asked["batch"], asked["heads"], asked["kv_heads"]
-        q, o = (x.reshape(batch, heads, 1, x.shape[-1]) for x in (q, o))
-        k, v = (x.reshape(batch, groups, *x.shape[-2:]) for x in (k, v))
-        fused = forward(torch, "fused_batch")
-        total = compulsory_bytes(problem)
-        source = torch.empty(total // 2 // WORD, dtype=torch.float16, device="cuda").normal_()
-        target = torch.empty_like(source)
-        difference = float((fused(q, k, v) - o).abs().max())
-        runs = {
-            "emitted": go,
-            "fused": functools.partial(fused, q, k, v),
-            "copy": functools.partial(target.copy_, source),
-        }
-        times, launches = interleaved(torch, runs)
-        rate = {n: round(total / t / 1e9, 1) for n, t in times.items()}
-        row = DecodeRow(
-            name,
-            " ".join(f"{x}={asked[x]}" for x in ("batch", "heads", "kv_heads", "N_k", "d")),
-            " ".join(f"{x}={n}" for x, n in best.tiles.items()),
-            best.warps,
-            best.stages,
-            total,
-            times["emitted"],
-            times["fused"],
-            times["copy"],
-            rate["emitted"],
-            rate["fused"],
-            rate["copy"],
-            round(times["fused"] / times["emitted"], 3),
-            round(times["copy"] / times["emitted"], 3),
-            difference,
-            launches,
-        )
-        rows.append(asdict(row))
-        del memory, kernels, go, runs, q, k, v, o, source, target
+    problem, torch, rows = _problem(asked), torch_module(), []
+    tuned = tune({name: candidates(name, problem, asked["M"]) for name in asked["schedules"]})
+    for job in tuned.values():
+        rows.append(asdict(_time(torch, job, asked)))
         torch.cuda.empty_cache()
     return {"environment": environment(), "rows": rows}
+
+
+def _time(torch: Any, job: Job, asked: Mapping[str, Any]) -> DecodeRow:
+    from iosim.gpu.run.baselines import forward
+
+    ready = Ready(job)
+    ready.go()
+    q, k, v, o = map(ready.window, "QKVO")
+    # PyTorch takes (batch, heads, N, d); a head of a batch is a head here.
+    batch, heads, groups = asked["batch"], asked["heads"], asked["kv_heads"]
+    q, o = (x.reshape(batch, heads, 1, x.shape[-1]) for x in (q, o))
+    k, v = (x.reshape(batch, groups, *x.shape[-2:]) for x in (k, v))
+    fused = functools.partial(forward(torch, "fused_batch"), q, k, v)
+    total = compulsory_bytes(job.problem)
+    source = torch.empty(total // 2 // WORD, dtype=torch.float16, device="cuda").normal_()
+    copy = functools.partial(torch.empty_like(source).copy_, source)
+    difference = float((fused() - o).abs().max())
+    times = ready.time_beside({"fused": fused, "copy": copy}, total, "gb_per_s")
+    return DecodeRow(
+        algorithm=job.algorithm,
+        sizes=" ".join(f"{x}={asked[x]}" for x in ("batch", "heads", "kv_heads", "N_k", "d")),
+        tiles=" ".join(f"{x}={n}" for x, n in job.tiles.items()),
+        compulsory_bytes=total,
+        of_fused=round(times["fused_s"] / times["emitted_s"], 3),
+        of_copy=round(times["copy_s"] / times["emitted_s"], 3),
+        difference=difference,
+        **times | {"stages": job.stages},
+    )
 
 
 def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:

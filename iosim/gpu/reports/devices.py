@@ -231,7 +231,7 @@ REPORT = GpuReport(
         ReportOption(
             "MiB", "1,4,16,64,256", "MiB of whole vectors, fp16", integers("MiB"), "INT,…"
         ),
-        sizes_option("N", "2048,4096,8192,16384,32768,65536,131072"),
+        sizes_option("N", (2**k for k in range(11, 18))),
     ),
     plan=_plan,
     tasks={"measure": measure},

@@ -219,18 +219,11 @@ def _shares(axes: Any, rows: list[dict[str, Any]]) -> None:
 def _least(axes: Any, rows: list[dict[str, Any]]) -> None:
     """Measured time of a pass, and of its kernels, over the least."""
     own = _once(rows)
-    for k, variant in enumerate(dict.fromkeys(r["variant"] for r in own)):
-        mine = [r for r in own if r["variant"] == variant]
-        for what, filled in (("wall_us", True), ("busy_us", False)):
-            axes.plot(
-                [r["least_us"] for r in mine],
-                [r[what] / r["least_us"] for r in mine],
-                _axes.MARKS[k],
-                color=_axes.COLOURS[k],
-                markerfacecolor=_axes.COLOURS[k] if filled else "none",
-                markersize=5,
-                label=variant if filled else None,
-            )
+    times_of = [
+        lambda r: (r["least_us"], r["wall_us"] / r["least_us"]),
+        lambda r: (r["least_us"], r["busy_us"] / r["least_us"]),
+    ]
+    _axes.scatter(axes, own, "variant", times_of)
     _axes.level(axes, 1)
     axes.set_yscale("log")
     times = _axes.span([r["busy_us"] / r["least_us"] for r in own], ".1f")
@@ -243,16 +236,7 @@ def _least(axes: Any, rows: list[dict[str, Any]]) -> None:
 def _bytes(axes: Any, rows: list[dict[str, Any]]) -> None:
     """Bytes at L2↔DRAM of all records, measured over the model's for the same fusion."""
     own = [r for r in _measured_rows(rows) if not math.isnan(r["dram_load_bytes"])]
-    for k, variant in enumerate(dict.fromkeys(r["variant"] for r in own)):
-        mine = [r for r in own if r["variant"] == variant]
-        axes.plot(
-            [r["dram_model_bytes"] for r in mine],
-            [_over_model(r) for r in mine],
-            _axes.MARKS[k],
-            color=_axes.COLOURS[k],
-            markersize=5,
-            label=variant,
-        )
+    _axes.scatter(axes, own, "variant", [lambda r: (r["dram_model_bytes"], _over_model(r))])
     if own:
         _axes.level(axes, 1)
         axes.set_yscale("log")

@@ -8,6 +8,7 @@ own.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping
@@ -69,65 +70,61 @@ CAPACITIES = (8192, 16384, 32768, 65536)  # words; the last is 128 KiB of fp16
 LENGTHS = (1024, 1000, 1001, 4096)  # whole tiles; ragged by sectors; ragged to the word; long
 
 
-def validate_jobs(
-    names: tuple[str, ...] = tuple(ALGORITHMS),
-    head_sizes: tuple[int, ...] = HEAD_SIZES,
-    capacities: tuple[int, ...] = CAPACITIES,
-    lengths: tuple[int, ...] = LENGTHS,
-    dtypes: tuple[str, ...] = ("fp16",),
-    heads: int = 2,
-    cases: tuple[str, ...] = ("dense",),
-    target: str = PLAIN,
-    style: str = "",
-) -> list[Job]:
+@dataclass(frozen=True)
+class JobGrid:
     """Every algorithm × case × d × M × N for which tiles fit, in its regime, each once."""
-    return list(_jobs(names, head_sizes, capacities, lengths, dtypes, heads, cases, target, style))
+
+    names: tuple[str, ...] = tuple(ALGORITHMS)
+    head_sizes: tuple[int, ...] = HEAD_SIZES
+    capacities: tuple[int, ...] = CAPACITIES
+    lengths: tuple[int, ...] = LENGTHS
+    dtypes: tuple[str, ...] = ("fp16",)
+    heads: int = 2
+    cases: tuple[str, ...] = ("dense",)
+    target: str = PLAIN
+    style: str = ""
+
+    def __iter__(self) -> Iterator[Job]:  # one after another: to choose tiles takes time
+        found: set[Any] = set()
+        how: dict[str, Any] = {"target": self.target, "style": self.style}
+        known = target_of(self.target).dtypes
+        dtypes = [x for x in self.dtypes if self.target == PLAIN or x in known]
+        every = itertools.product(
+            dtypes, self.names, self.cases, self.head_sizes, self.capacities, self.lengths
+        )
+        for dtype, name, case, d, M, N in every:
+            entry, pattern = probe(name), CASES[case].pattern
+            problem = CASES[case].problem(entry.problem, N, d, self.heads)
+            if problem is None or not entry.supports(problem.form):
+                continue
+            if bool(masks(entry.program)) != bool(pattern) or not entry.regime.holds(problem, M):
+                continue
+            try:
+                tiles = CASES[case].tiles(entry, problem, M)
+            except CapacityError:
+                continue
+            job = formed(Job.of(name, problem, tiles, dtype=dtype, M=M, pattern=pattern, **how))
+            key = job and (dtype, name, problem, pattern, *sorted(job.tiles.items()))
+            if job is not None and key not in found:  # a larger M may change nothing
+                found.add(key)
+                yield job
 
 
-def _jobs(  # one after another: to choose tiles takes time
-    names: Any,
-    head_sizes: Any,
-    capacities: Any,
-    lengths: Any,
-    dtypes: Any,
-    heads: int = 2,
-    cases: tuple[str, ...] = ("dense",),
-    target: str = PLAIN,
-    style: str = "",
-) -> Iterator[Job]:
-    found: set[Any] = set()
-    how: dict[str, Any] = {"target": target, "style": style}
-    formed_in = [x for x in dtypes if target == PLAIN or x in target_of(target).dtypes]
-    every = itertools.product(formed_in, names, cases, head_sizes, capacities, lengths)
-    for dtype, name, case, d, M, N in every:
-        entry = probe(name)
-        problem = CASES[case].problem(entry.problem, N, d, heads)
-        if problem is None or not entry.supports(problem.form):
-            continue
-        pattern = CASES[case].pattern
-        if bool(masks(entry.program)) != bool(pattern) or not entry.regime.holds(problem, M):
-            continue
-        try:
-            tiles = CASES[case].tiles(entry, problem, M)
-        except CapacityError:
-            continue
-        job = formed(Job.of(name, problem, tiles, dtype=dtype, M=M, pattern=pattern, **how))
-        key = job and (dtype, name, problem, pattern, *sorted(job.tiles.items()))
-        if job is not None and key not in found:  # a larger M may change nothing
-            found.add(key)
-            yield job
+def validate_jobs(*given: Any, **others: Any) -> list[Job]:
+    """The jobs of a `JobGrid`, whose fields these are."""
+    return list(JobGrid(*given, **others))
 
 
 def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     if isinstance(given["case"], int):
         return _plan_drawn(given)
     names, head_sizes, capacities = given["schedule"], given["d"], given["M"]
-    asked = (names, head_sizes, capacities, given["N"], given["dtype"])
     target, style = given.get("target", PLAIN), given.get("style", "")
     target_of(target).styled(style)
-    jobs = validate_jobs(*asked, cases=given["case"], target=target, style=style)
+    grid = JobGrid(names, head_sizes, capacities, given["N"], given["dtype"], cases=given["case"])
+    jobs = list(replace(grid, target=target, style=style))
     if not jobs:
-        for job in _jobs(*asked, cases=given["case"]) if target != PLAIN else ():
+        for job in grid if target != PLAIN else ():
             replace(job, target=target).emitted()  # says why it has no form
         least = least_capacity(names, given["case"], head_sizes)
         raise InputError(
@@ -254,29 +251,29 @@ def _row(record: Record, at: int) -> ValidateRow:
     hard = {name: moved_at(name, launches) for name in BOUNDARIES} if launches else unread
     sram, dram = hard["sram"], hard["dram"]
     sram += Moved(sram.boundary, *copied_of(job, launches))
-    moved = model["load"] + model["store"]
+    columns: dict[str, int] = {}
+    for way in model:
+        seen = sram.load_bytes if way == "load" else sram.store_bytes
+        columns |= {
+            f"model_{way}": model[way],
+            f"kernel_{way}": kernel[way],
+            f"sram_{way}": seen,
+            f"difference_{way}": seen - model[way] if launches else 0,
+            f"explained_{way}": sectors[way] - model[way] if launches else 0,
+        }
     return ValidateRow(
+        **columns,
         algorithm=job.algorithm,
         sizes=listed(job_sizes(vars(job))),
         dtype=job.dtype,
         M_words=job.M,
         tiles=listed(job.tiles),
-        model_load=model["load"],
-        kernel_load=kernel["load"],
-        sram_load=sram.load_bytes,
-        difference_load=sram.load_bytes - model["load"] if launches else 0,
-        explained_load=sectors["load"] - model["load"] if launches else 0,
-        model_store=model["store"],
-        kernel_store=kernel["store"],
-        sram_store=sram.store_bytes,
-        difference_store=sram.store_bytes - model["store"] if launches else 0,
-        explained_store=sectors["store"] - model["store"] if launches else 0,
         l2_load=hard["l2"].load_bytes,
         dram_load=dram.load_bytes,
         dram_store=dram.store_bytes,
         error=measured.error,
         time_s=measured.time_s,
-        model_gb_per_s=round(moved / measured.time_s / 1e9, 1),
+        model_gb_per_s=round(sum(model.values()) / measured.time_s / 1e9, 1),
         peak_bytes=peak(instance) * word_bytes(job.dtype),
         shared_bytes=max((k.shared_bytes for k in measured.kernels), default=0),
         register_bytes=max((k.registers * k.warps * 128 for k in measured.kernels), default=0),
@@ -331,29 +328,18 @@ def _table(folder: Path) -> ReportTable:
     return ReportTable(rows, _summary(found, drawn) + ran_instead(folder), bool(good), failed)
 
 
-def _off(row: Mapping[str, Any], way: str) -> int:
-    """Bytes that nothing explains, loaded or stored."""
+def _point(row: Mapping[str, Any], way: str) -> tuple[float, float]:
+    """Bytes of the model, and those that nothing explains, loaded or stored."""
+    model = row[f"model_{way}"]
     more = row.get("mask_load", 0) - row.get("dead_load", 0) if way == "load" else 0
-    return int(row[f"sram_{way}"] - row[f"model_{way}"] - row[f"explained_{way}"] - more)
+    return model, row[f"sram_{way}"] - model - row[f"explained_{way}"] - more
 
 
 def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     """Loads and stores between the SM and L2 of every configuration with hardware counters."""
     rows = [r for r in rows if r["sram_load"] >= 0]
-    for k, name in enumerate(dict.fromkeys(r["algorithm"] for r in rows)):
-        mine = [r for r in rows if r["algorithm"] == name]
-        mark, colour = (x[k % len(x)] for x in (_axes.MARKS, _axes.COLOURS))
-        for way, filled in (("load", True), ("store", False)):
-            axes.plot(
-                [r[f"model_{way}"] for r in mine],
-                [_off(r, way) for r in mine],
-                mark,
-                color=colour,
-                markersize=5,
-                markeredgewidth=0.9,
-                markerfacecolor=colour if filled else "none",
-                label=name if filled else None,
-            )
+    points = [functools.partial(_point, way=way) for way in ("load", "store")]
+    _axes.scatter(axes, rows, "algorithm", points, markeredgewidth=0.9)
     _axes.level(axes, 0)
     off = sum(r["unexplained"] for r in rows)
     if not off:
@@ -377,17 +363,13 @@ def _dtypes(text: str) -> tuple[str, ...]:
     return tuple(check_dtype(x) for x in text.split(","))
 
 
-def _joined(numbers: tuple[int, ...]) -> str:
-    return ",".join(map(str, numbers))
-
-
 REPORT = GpuReport(
     name="validate",
     options=(
         schedule_option("all", "names, or all", _names, old="--algorithms"),
-        sizes_option("d", _joined(HEAD_SIZES)),
-        ReportOption("M", _joined(CAPACITIES), "fast memory", integers("M"), "WORDS,…"),
-        sizes_option("N", _joined(LENGTHS)),
+        sizes_option("d", HEAD_SIZES),
+        ReportOption("M", ",".join(map(str, CAPACITIES)), "fast memory", integers("M"), "WORDS,…"),
+        sizes_option("N", LENGTHS),
         ReportOption(
             "case",
             "dense",

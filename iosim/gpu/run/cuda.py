@@ -17,7 +17,7 @@ from iosim.gpu.emitter.kernels import Kernel
 from iosim.gpu.errors import GpuError
 from iosim.gpu.run.bulk import descriptors
 from iosim.gpu.run.job import Job
-from iosim.gpu.run.memory import dtype_of
+from iosim.gpu.run.memory import TORCH_NAMES, dtype_of
 from iosim.gpu.run.reference import check_of, hidden
 from iosim.gpu.run.requirements import NO_DEVICE, NO_TORCH
 from iosim.gpu.targets import Installation
@@ -38,6 +38,23 @@ def torch_module() -> Any:
     if not torch.cuda.is_available():
         raise GpuError(NO_DEVICE)
     return torch
+
+
+def time_between_events(torch: Any, go: Callable[[], Any], runs: int = 1, ahead: int = 0) -> float:
+    """Seconds of a run, the mean of several that follow one another.
+
+    Args:
+        ahead: cycles for which the GPU is kept busy while they are queued.
+    """
+    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    if ahead:
+        torch.cuda._sleep(ahead)
+    start.record()
+    for _ in range(runs):
+        go()
+    stop.record()
+    stop.synchronize()
+    return float(start.elapsed_time(stop)) / 1000 / runs
 
 
 @dataclass(frozen=True)
@@ -65,13 +82,7 @@ class Cuda:
         self.torch, self.job = torch_module(), job
         self.check = check_of(job.problem)
         self.resources: dict[str, Resources] = {}
-        self.dtypes = {
-            "fp16": self.torch.float16,
-            "bf16": self.torch.bfloat16,
-            "fp32": self.torch.float32,
-            "int32": self.torch.int32,
-            "int64": self.torch.int64,
-        }
+        self.dtypes = {name: getattr(self.torch, x) for name, x in TORCH_NAMES.items()}
 
     def copy_to_device(self, flat: NDArray[np.float32], dtype: str) -> Any:
         """Copy to the device, rounding to `dtype`."""
@@ -240,13 +251,8 @@ class Cuda:
         return statistics.median(times)
 
     def time_launch(self, go: Callable[[], Any]) -> float:
-        """Seconds of one launch, between two events."""
-        start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        go()
-        stop.record()
-        stop.synchronize()
-        return float(start.elapsed_time(stop)) / 1000
+        """Seconds of one launch."""
+        return time_between_events(self.torch, go)
 
 
 def _resources(compiled: Any, warps: int, stages: int) -> Resources:

@@ -18,21 +18,11 @@ from iosim.base.errors import IosimError, install
 from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.kernels import Emitted, Kernel
 from iosim.gpu.run.launch import Outcome, run_once
+from iosim.gpu.run.memory import TORCH_NAMES
 
-_NUMPY: dict[str, Any] = {
-    "fp16": np.float16,
-    "bf16": np.uint16,
-    "fp32": np.float32,
-    "int32": np.int32,
-    "int64": np.int64,
-}
-_NAMES = {
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "fp32": "float32",
-    "int32": "int32",
-    "int64": "int64",
-}
+# NumPy has no bf16: its bits are kept.
+_NUMPY = {name: getattr(np, name) for name in TORCH_NAMES.values() if name != "bfloat16"}
+_NUMPY["bfloat16"] = np.uint16
 
 
 class InterpreterError(IosimError):
@@ -43,26 +33,18 @@ class HostArray:
     """A NumPy array with the few attributes that the interpreter asks of a tensor."""
 
     def __init__(self, array: NDArray[Any], dtype: str) -> None:
-        self.array, self.dtype = array, f"torch.{_NAMES[dtype]}"
+        self.array, self.dtype = array, f"torch.{TORCH_NAMES[dtype]}"
 
     def data_ptr(self) -> int:
         """Where the array lies."""
         return self.array.ctypes.data
 
     # The interpreter copies tensors to the host and back; these are on the host already.
-    def untyped_storage(self) -> HostArray:
-        """The memory itself."""
+    def untyped_storage(self, *_: Any, **__: Any) -> HostArray:
+        """The memory itself, a handle to it, and where it stays."""
         return self
 
-    cpu = untyped_storage
-
-    def new_empty(self, *_: Any, **__: Any) -> HostArray:
-        """A handle to fill with `set_`."""
-        return self
-
-    def set_(self, *_: Any) -> HostArray:
-        """Stay where it is."""
-        return self
+    cpu = new_empty = set_ = untyped_storage
 
     def copy_(self, _: Any) -> None:
         """Nothing to copy."""
@@ -85,7 +67,8 @@ class Interpreter:
 
     def copy_to_device(self, flat: NDArray[Any], dtype: str) -> HostArray:
         """Round to `dtype`, to nearest even."""
-        return HostArray(to_bf16(flat) if dtype == "bf16" else flat.astype(_NUMPY[dtype]), dtype)
+        kind = _NUMPY[TORCH_NAMES[dtype]]
+        return HostArray(to_bf16(flat) if dtype == "bf16" else flat.astype(kind), dtype)
 
     def get(self, buffer: HostArray, dtype: str) -> NDArray[Any]:
         """Widen to float64."""
@@ -95,7 +78,7 @@ class Interpreter:
 
     def zeros(self, n: int, dtype: str) -> HostArray:
         """Zeros of an integer type."""
-        return HostArray(np.zeros(n, _NUMPY[dtype]), dtype)
+        return HostArray(np.zeros(n, _NUMPY[TORCH_NAMES[dtype]]), dtype)
 
     def boxes(self, kernel: Kernel, instance: Instance, memory: Mapping[str, Any]) -> list[Any]:
         """Raises InterpreterError: bulk copies and warps of two kinds need the hardware."""

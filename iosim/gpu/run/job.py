@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from iosim.base.errors import InputError, closest
 from iosim.core.problem import size_names
 from iosim.core.program.block_masks import masks
+from iosim.core.program.ir import Program
 from iosim.core.program.walk import Instance, bind
 from iosim.gpu.emitter.kernels import EmitError, Emitted, Kernel, Lockstep, emit
 from iosim.gpu.probes import probe
@@ -71,21 +72,22 @@ class Job:
     @cached_property
     def instance(self) -> Instance:
         """The bound program."""
-        problem = self.problem
-        program = probe(self.algorithm).program_for(problem)
-        return bind(program, problem.sizes, self.tiles, self.masks)
+        return bind(self.program, self.problem.sizes, self.tiles, self.masks)
+
+    @property
+    def program(self) -> Program:
+        """The schedule's program, of the problem's form."""
+        return probe(self.algorithm).program_for(self.problem)
 
     @property
     def masks(self) -> dict[str, NDArray[np.bool_]]:
         """The blocks, or the pattern for each block mask of the program."""
         if not self.pattern:
             return {name: np.asarray(rows, bool) for name, rows in self.blocks.items()}
-        problem = self.problem
-        program = probe(self.algorithm).program_for(problem)
-        env = {**problem.sizes, **self.tiles}
+        env = {**self.problem.sizes, **self.tiles}
         return {
             name: mask(self.pattern, rows.count(env), columns.count(env))
-            for name, (rows, columns) in masks(program).items()
+            for name, (rows, columns) in masks(self.program).items()
         }
 
     def reference(self, inputs: dict[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:

@@ -22,6 +22,15 @@ from iosim.gpu.emitter.kernels import Kernel
 Array = NDArray[Any]
 
 DTYPES = ("fp16", "bf16", "fp32")
+# What PyTorch calls each type.
+TORCH_NAMES = {
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "fp64": "float64",
+    "int32": "int32",
+    "int64": "int64",
+}
 
 
 def check_dtype(dtype: str) -> str:

@@ -13,6 +13,9 @@ from iosim.gpu.errors import GpuError
 from iosim.gpu.records.counters import anonymous, known_boundary
 from iosim.gpu.run.requirements import FORBIDDEN, NO_NCU
 
+# How counters are printed: as one table, in base units.
+EXPORT = ("--csv", "--page", "raw", "--print-units", "base")
+
 
 def work(report: str, task: str, spec: Path, out: Path) -> None:
     """Run one task of a report's worker.  Raises GpuError with its last line if it fails."""
@@ -37,30 +40,15 @@ def profile(
     process id, and of each of `others` the first that this machine has.  Raises GpuError where
     `ncu` is missing, forbidden, or fails.
     """
-    ncu = shutil.which("ncu")
-    if ncu is None:
-        raise GpuError(NO_NCU)
+    ncu = find_ncu(NO_NCU)
     read = [known_boundary(name) for name in boundaries]
     metrics = [x for one in read for x in (one.load, one.store)]
     metrics += _there(ncu, list(others))
     log = counters.with_suffix(".log")
+    options = ["--profile-from-start", "off", "--target-processes", "application-only"]
     command = [
         ncu,
-        "--csv",
-        "--page",
-        "raw",
-        "--print-units",
-        "base",
-        "--clock-control",
-        "none",
-        "--profile-from-start",
-        "off",
-        "--target-processes",
-        "application-only",
-        "--metrics",
-        ",".join(metrics),
-        "--log-file",
-        str(log),
+        *ncu_options(metrics, *options, "--log-file", str(log)),
         *_worker(report, task, spec, out),
     ]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -81,12 +69,31 @@ def _there(ncu: str, others: list[Sequence[str]]) -> list[str]:
     """
     if not others:
         return []
-    done = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True)
-    listed = {line.split()[0] for line in done.stdout.splitlines() if line.strip()}
+    listed = listed_counters(ncu)
     if not any(_base(name) in listed for names in others for name in names):
         return [names[0] for names in others]
     found = (next((x for x in names if _base(x) in listed), "") for names in others)
     return [name for name in found if name]
+
+
+def find_ncu(missing: str) -> str:
+    """The path of `ncu`, or GpuError with what to say."""
+    ncu = shutil.which("ncu")
+    if ncu is None:
+        raise GpuError(missing)
+    return ncu
+
+
+def ncu_options(metrics: Iterable[str], *options: str) -> list[str]:
+    """Options with which `ncu` reads counters into a table, at the clocks that there are."""
+    return [*EXPORT, "--clock-control", "none", *options, "--metrics", ",".join(metrics)]
+
+
+def listed_counters(ncu: str) -> frozenset[str]:
+    """The counters of this chip, as `ncu` lists them; none where it lists none."""
+    done = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True)
+    names = (line.split()[0] for line in done.stdout.splitlines() if line.strip())
+    return frozenset(x for x in names if "__" in x)
 
 
 def _base(name: str) -> str:

@@ -10,6 +10,7 @@ import math
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from iosim.gpu.run.bulk import descriptors
 from iosim.gpu.run.cuda import Cuda, torch_module
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.launch import load_kernels, prepare, sum_counters
-from iosim.gpu.run.memory import dtype_of
+from iosim.gpu.run.memory import TORCH_NAMES, dtype_of
 from iosim.gpu.run.requirements import driver_version
 
 
@@ -60,17 +61,7 @@ def _measure(job: Job) -> Measured:
         device.torch.cuda.empty_cache()
         return Measured(failed=failure(error))
     uses = tuple(
-        KernelUse(
-            p.kernel.name,
-            p.kernel.grid,
-            t,
-            r.per_sm(),
-            r.registers,
-            r.spills,
-            r.shared_bytes,
-            r.warps,
-            r.stages,
-        )
+        KernelUse(name=p.kernel.name, grid=p.kernel.grid, time_s=t, per_sm=r.per_sm(), **asdict(r))
         for p, t in zip(kernels, times, strict=True)
         for r in [device.resources[p.kernel.name]]
     )
@@ -140,14 +131,8 @@ def _compile(task: tuple[dict[str, Any], int]) -> None:
     emitted = job.emitted()
     kernel = emitted.kernels[task[1]]
     function = load_kernels(emitted)[kernel.name]
-    dtypes = {
-        "fp16": torch.float16,
-        "bf16": torch.bfloat16,
-        "fp32": torch.float32,
-        "int32": torch.int32,
-    }
-    program = job.instance.program
-    args = [dtypes[dtype_of(program.tensor(t), job.dtype)] for t in kernel.tensors]
+    kinds = [dtype_of(job.instance.program.tensor(t), job.dtype) for t in kernel.tensors]
+    args = [getattr(torch, TORCH_NAMES[kind]) for kind in kinds]
     if kernel.boxes:
         from triton.runtime.jit import MockTensor
 
