@@ -48,6 +48,7 @@ def rename_argument(
     >>> @rename_argument("hue", "color")
     ... def paint(*, color): return color
     >>> with warnings.catch_warnings(record=True):
+    ...     warnings.simplefilter("always")
     ...     color = paint(hue="red")
     >>> color
     'red'
