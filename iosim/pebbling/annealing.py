@@ -121,7 +121,7 @@ class Annealing:
         reads = [op.reads for op in ops]
         width = max((len(r) for r in reads), default=0)
         longest = 3 * n + 8 if recompute else n
-        self._game: tuple[Any, ...] = (
+        self._game = state_layout.FlatGame(
             M,
             recompute,
             *_rows(reads),
@@ -135,11 +135,12 @@ class Annealing:
             words,
             width,
             ways.switches,
+            [-math.log((k + 0.5) / 256) for k in range(256)],
         )
-        rooms = [longest * width, longest, *[values] * 7, len(ops), max(longest, 8)]
+        rooms = [longest * width, longest, *[values] * 7, len(ops), max(longest, 8), 1]
         order = [*ways.order, *[0] * (longest - n)]
-        self._changing: tuple[Any, ...] = (
-            tuple([0] * k for k in rooms),
+        self._room = state_layout.Playing(*([0] * k for k in rooms))
+        self._sequences = state_layout.Sequences(
             [n, 0, n, 0, 1 + seed % 2147483646, 0],
             order,
             list(order),
@@ -147,15 +148,13 @@ class Annealing:
             [1.0] * values + [0.6],
             [1.0] * values + [0.6],
         )
-        self._chances: Any = [-math.log((k + 0.5) / 256) for k in range(256)]
-        self._log: Any = [0]
-        self._some: Any = state_layout.annealed_some
+        self._anneal: Any = state_layout.anneal
         self._compiled: Any = None
         self._compiling: threading.Thread | None = None
         self.compiles: Callable[[], bool] = available
-        self.cost = self._play(order[:n], [1.0] * values + [0.6], [0], 0)
+        self.cost = self._play(order[:n], [1.0] * values + [0.6])
         self._best = (order[:n], [1.0] * values + [0.6])
-        counters = self._changing[1]
+        counters = self._sequences.counters
         counters[state_layout.COST] = counters[state_layout.BEST_COST] = self.cost
         self.tried = 0
         self._round, self._left, self._heat, self._fall = -1, 0, 0.0, 1.0
@@ -181,8 +180,8 @@ class Annealing:
             self._change_over()
             count = int(min(self._left, pace, last - self.tried))
             began = time.monotonic()
-            self._heat = self._some(
-                self._game, *self._changing, self._chances, count, self._heat, self._fall, self._log
+            self._heat = self._anneal(
+                self._game, self._room, self._sequences, count, self._heat, self._fall
             )
             self.tried, self._left = self.tried + count, self._left - count
             self._keep()
@@ -195,10 +194,10 @@ class Annealing:
     def schedule(self) -> tuple[Move, ...]:
         """The best schedule so far; it has been replayed."""
         sequence, weights = self._best
-        width = self._game[-2]
         # Of each operation: its operands and its target loaded, as many stored and deleted.
-        log = [0] * (2 * len(sequence) * (4 * width + 8) + 2)
-        cost = self._play(sequence, weights, log, 1)
+        log = [0] * (2 * len(sequence) * (4 * self._game.width + 8) + 1)
+        log[0] = 1
+        cost = self._play(sequence, weights, log)
         game = self._fresh()
         kinds = {
             state_layout.LOAD: "load",
@@ -206,9 +205,7 @@ class Annealing:
             state_layout.DELETE: "delete",
         }
         moves: list[Move] = []
-        for kind, x in zip(log[::2], log[1::2], strict=True):
-            if kind < 0:
-                break
+        for kind, x in zip(log[1 : log[0] : 2], log[2 : log[0] : 2], strict=True):
             if kind == state_layout.MAKE:
                 op = self._ops[x]
                 moves.append(Move("compute" if op.term is None else "add", op.vertex, op.term))
@@ -220,18 +217,20 @@ class Annealing:
             raise AssertionError(f"the schedule moves {game.loads + game.stores}: {self.cost}")
         return tuple(moves)
 
-    def _play(self, sequence: list[int], weights: list[float], log: list[int], logged: int) -> int:
-        room = tuple([0] * len(column) for column in self._changing[0])
-        game = tuple(x.tolist() if isinstance(x, np.ndarray) else x for x in self._game)
-        return state_layout.played(
-            game, room, sequence, len(sequence), weights, state_layout.UNLIMITED, log, logged
+    def _play(self, sequence: list[int], weights: list[float], log: Sequence[int] = ()) -> int:
+        columns = ([0] * len(column) for column in self._room)
+        room = state_layout.Playing(*columns)._replace(log=log)
+        lists: Any = [x.tolist() if isinstance(x, np.ndarray) else x for x in self._game]
+        game = state_layout.FlatGame(*lists)
+        return state_layout.play(
+            game, room, sequence, len(sequence), weights, state_layout.UNLIMITED, bool(log)
         )
 
     def _next_round(self) -> None:
         """From hot to cold again: every other time from the best so far, and less hot."""
         self._round += 1
         heat = HOT
-        _, counters, now, trial, _, weights, _ = self._changing
+        counters, now, trial, _, weights, _ = self._sequences
         if self._round % 2:
             heat /= 2
             best, best_weights = self._best
@@ -242,25 +241,24 @@ class Annealing:
         self._heat, self._fall = heat, (COLD / heat) ** (1 / self._left)
 
     def _keep(self) -> None:
-        _, counters, _, _, best, _, weights = self._changing
+        counters, _, _, best, _, weights = self._sequences
         if counters[state_layout.BEST_COST] < self.cost:
             length = int(counters[state_layout.BEST_LENGTH])
             self._best = ([int(u) for u in best[:length]], [float(w) for w in weights])
             self.cost = int(counters[state_layout.BEST_COST])
 
     def _compile(self) -> None:
-        some = compiled(state_layout.annealed_some)
-        columns = _arrays((self._game, self._changing, self._chances, self._log))
-        game, changing, chances, log = columns
-        some(game, *changing, chances, 0, 1.0, 1.0, log)
-        self._compiled = some
+        anneal = compiled(state_layout.anneal)
+        anneal(*self._as_arrays(), 0, 1.0, 1.0)
+        self._compiled = anneal
+
+    def _as_arrays(self) -> tuple[Any, Any, Any]:
+        return _arrays(self._game), _arrays(self._room), _arrays(self._sequences)
 
     def _change_over(self) -> None:
-        if self._compiled and self._some is not self._compiled:
-            self._game, self._changing, self._chances, self._log = _arrays(
-                (self._game, self._changing, self._chances, self._log)
-            )
-            self._some = self._compiled
+        if self._compiled and self._anneal is not self._compiled:
+            self._game, self._room, self._sequences = self._as_arrays()
+            self._anneal = self._compiled
 
 
 @dataclass(frozen=True)
@@ -304,13 +302,13 @@ def _ways(listed: Operations, words: Sequence[int], M: int) -> _Ways:
 
 
 def _arrays(columns: Any) -> Any:
-    """Lists, in tuples of tuples, as arrays."""
-    if isinstance(columns, tuple):
-        return tuple(map(_arrays, columns))
-    if isinstance(columns, list):
-        real = columns and isinstance(columns[0], float)
-        return np.array(columns, np.float64 if real else np.int64)
-    return columns
+    """Lists as arrays."""
+    return columns._make(
+        np.array(x, np.float64 if x and isinstance(x[0], float) else np.int64)
+        if isinstance(x, list)
+        else x
+        for x in columns
+    )
 
 
 def _like(column: Any, entries: list[Any]) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 
 from iosim.base.compiled import available, compiled
 from iosim.pebbling.annealing import Annealing
-from iosim.pebbling.annealing_loops import annealed_some
+from iosim.pebbling.annealing_loops import anneal
 from iosim.pebbling.graphs import tree
 from iosim.pebbling.layered_search import Layers, Tables, loops_for
 from iosim.pebbling.packed import Packed
@@ -79,7 +79,7 @@ def _is_cached() -> bool:
     """Whether numba's cache holds every loop; where nothing can be kept, as if it did."""
     if not available():
         return True
-    for loop in (*loops_for(True).values(), compiled(annealed_some)):
+    for loop in (*loops_for(True).values(), compiled(anneal)):
         done: Any = loop
         folder = done.stats.cache_path
         name = done.py_func.__qualname__
