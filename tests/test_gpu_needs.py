@@ -7,16 +7,20 @@ import importlib.util
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from iosim.gpu.errors import GpuError
+from iosim.gpu.records.plain import read_json
 from iosim.gpu.reports import REPORTS, gpu_report, runner
 from iosim.gpu.reports.validate import CASES
 from iosim.gpu.run import requirements
 from iosim.gpu.run.cuda import Cuda
 
+ROOT = Path(__file__).resolve().parent.parent
 ORIGIN = {"date": "", "commit": "", "command": ""}
 
 
@@ -162,3 +166,13 @@ def test_a_launch_of_seconds_is_timed_once():
     left[:] = [0.9, *[0.01] * 7]
     assert device.median_time(lambda: None, least=1) == 0.01
     assert len(left) == 2
+
+
+def test_the_worker_is_asked_for_schedules_by_the_name_that_records_have() -> None:
+    """An option's name may change; what a record says was asked, and a worker reads, does not."""
+    for name in ("decode", "backward"):
+        report = gpu_report(name)
+        given = {o.name: o.parse(o.default) for o in report.options}
+        first, *_ = report.plan(given)
+        saved = read_json(ROOT / f"experiments/data/gpu/h200/{name}/spec.json", dict[str, Any])
+        assert set(first.asked) == set(saved)

@@ -150,7 +150,8 @@ def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     problem = _problem(given)
     for name in given["schedule"]:
         candidates(name, problem, given["M"])  # raises for an M that holds no tile
-    return (WorkerRun("compare", dict(given), SPEC, MEASURED),)
+    asked = {"schedules" if name == "schedule" else name: x for name, x in given.items()}
+    return (WorkerRun("compare", asked, SPEC, MEASURED),)
 
 
 @dataclass(frozen=True)
