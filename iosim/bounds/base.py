@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.errors import InputError, closest
 from iosim.bounds.classes import WIDE, BoundClass, covers
 from iosim.bounds.terms import (
@@ -33,7 +34,6 @@ from iosim.core.problem import PROBLEMS, Form, Problem, check_size, size_names
 
 Kind = Literal["lower", "upper"]
 Strength = Literal["exact", "asymptotic"]
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iosim.cache.boxes import BoxKind, Kinds
 from iosim.cache.layouts import Layout, Tiled, strides
@@ -23,8 +22,6 @@ from iosim.cache.stream import Region, Unit
 from iosim.core.program import space
 from iosim.core.program.index import At, Edge, Number, Plain, Span, Tile, Within
 from iosim.core.program.ir import Loop
-
-Ints = NDArray[np.int64]
 
 # A tile: its number in its loop.  A span with edges: its start.  A text: the word of that buffer.
 Variable: TypeAlias = Tile | Span | str

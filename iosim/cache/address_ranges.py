@@ -10,11 +10,9 @@ as of dense schedules, each box is one atom.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.cache.progress import Watch, parts
-
-Ints = NDArray[np.int64]
 
 
 def spread(first: Ints, count: Ints) -> Ints:

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.compiled import compiled
 from iosim.cache.layouts import Tiled
 
-Ints = NDArray[np.int64]
 Marks = NDArray[np.bool_]
 
 # Places of tensors in order have no rows.

@@ -41,15 +41,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.errors import InputError, IosimError
 from iosim.cache.nests import Nests
 from iosim.cache.regular import Place, Range, Steps
 from iosim.core.problem import check_size
 from iosim.core.program.walk import Instance
-
-Ints = NDArray[np.int64]
 
 # Terms that a distance which is affine in two loops or more is counted by, at most.
 MOST_TERMS = 10**7

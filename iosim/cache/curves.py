@@ -11,15 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.compiled import interruptible
 from iosim.base.errors import InputError, closest
 from iosim.base.memory import check_room
 from iosim.cache.stream import Accesses, Stream, check_stream
 from iosim.core.problem import check_size
-
-Ints = NDArray[np.int64]
 
 # Bytes that an access takes where the whole trace must be at hand: a line, a mark, a next use and
 # a distance.

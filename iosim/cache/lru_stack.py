@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.compiled import built, popcount
-
-Ints = NDArray[np.int64]
 
 # Slots of the timeline: at least this many, and twice the lines.
 SLOTS = 2**19

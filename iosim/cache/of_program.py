@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.compiled import worth
 from iosim.base.errors import InputError, closest
 from iosim.cache import layouts as layouts_
-from iosim.cache.address_map import Ground, Ints, Loops, Placed, row_strides
+from iosim.cache.address_map import Ground, Loops, Placed, row_strides
 from iosim.cache.boxes import BoxKind
 from iosim.cache.layouts import Layout, Tiled, strides
 from iosim.cache.phases import Phased, UnknownError

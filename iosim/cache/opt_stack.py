@@ -23,9 +23,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.compiled import built
-
-Ints = NDArray[np.int64]
 
 NEVER = 2**62
 ENTRIES = 128  # in a block

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from iosim.base.arrays import Ints
 from iosim.base.compiled import COMPILED, PLAIN, worth
 from iosim.base.errors import InputError
 from iosim.cache import lines
@@ -33,7 +34,7 @@ from iosim.cache.online import (
 from iosim.cache.policies import POLICIES
 from iosim.cache.policies.base import Cells, Shape, State
 from iosim.cache.record import Cache, Traffic, check_cache
-from iosim.cache.shared import Interleaved, Ints
+from iosim.cache.shared import Interleaved
 from iosim.core.problem import check_size
 
 

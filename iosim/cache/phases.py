@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.address_map import Ground, Ints, Loops, extent, placed, resolved
+from iosim.base.arrays import Ints
+from iosim.cache.address_map import Ground, Loops, extent, placed, resolved
 from iosim.cache.boxes import BoxKind
 from iosim.cache.layouts import Tiled
 from iosim.cache.references import Piece

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.compiled import built
 from iosim.base.errors import InputError
 from iosim.cache.curves import by_lines
@@ -26,7 +27,6 @@ from iosim.cache.lru_stack import Timeline
 from iosim.cache.stream import Stream, check_stream
 from iosim.core.problem import check_size, whole_number
 
-Ints = NDArray[np.int64]
 GROUPS = 8
 # Lines that are hashed at once when the sample is drawn.
 DRAWN = 2**22

@@ -20,12 +20,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.errors import InputError
 from iosim.cache.address_ranges import spread
 from iosim.cache.stream import CHUNK, Accesses, Stream, check_stream, of_arrays
 from iosim.core.problem import check_range, check_size
 
-Ints = NDArray[np.int64]
 Times: TypeAlias = "NDArray[np.int64] | NDArray[np.float64]"
 # Items and halves of accesses, as arrays of one shape, to times that grow with the halves.
 Clock: TypeAlias = Callable[[Ints, Ints], Times]

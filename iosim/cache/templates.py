@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.address_map import Ground, Ints, Loops, Variable, extent, resolved, untouched
+from iosim.base.arrays import Ints
+from iosim.cache.address_map import Ground, Loops, Variable, extent, resolved, untouched
 from iosim.cache.boxes import offsets
 from iosim.cache.references import Piece, Position, Repeat, Straight, Touch
 from iosim.core.program import space

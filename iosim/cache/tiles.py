@@ -44,6 +44,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.compiled import built, interruptible
 from iosim.base.errors import InputError
 from iosim.base.memory import check_room
@@ -55,8 +56,6 @@ from iosim.cache.progress import Watch, parts, stage, unwatched
 from iosim.cache.record import Traffic
 from iosim.core.problem import check_size
 from iosim.core.program.walk import Instance
-
-Ints = NDArray[np.int64]
 
 # Passes that are held at once, at most, and about how many bytes of each.
 MOST_PASSES = 5 * 10**7

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.address_map import Ground, Ints
+from iosim.base.arrays import Ints
+from iosim.cache.address_map import Ground
 from iosim.cache.boxes import Expanding
 from iosim.cache.stream import CHUNK, Accesses
 from iosim.cache.trace_walk import Copies

@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from iosim.base.arrays import Ints
 from iosim.base.errors import InputError
-from iosim.cache.address_map import Ints, Loops, extent, resolved
+from iosim.cache.address_map import Loops, extent, resolved
 from iosim.cache.references import Action, Piece, Position, Repeat, Straight, Touch
 from iosim.core.program import space
 from iosim.core.program.block_masks import masks, numbered_tiles

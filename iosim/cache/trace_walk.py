@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.cache.address_map import Ground, Ints, Variable, extent, resolved
+from iosim.base.arrays import Ints
+from iosim.cache.address_map import Ground, Variable, extent, resolved
 from iosim.cache.references import Action, Position, Repeat, Straight
 from iosim.cache.templates import Template, Templates
 from iosim.core.program import space

@@ -11,17 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from iosim.base.arrays import Ints
 from iosim.base.errors import InputError, closest
 from iosim.core.counting.numbers import count, count_many, peak, peak_many
 from iosim.core.counts import Counts, Key
 from iosim.core.machine import LANES, Machine, simulate
 from iosim.core.program.ir import Alloc, Load, Program, Store
 from iosim.core.program.walk import Instance
-
-Ints = NDArray[np.int64]
 
 # The most bytes that the simulating engine takes: 4 GiB.
 LARGEST_RUN = 2**32

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.cache.address_map import resolved
 from iosim.cache.shared import Order
 from iosim.cache.tiles import Passes
@@ -30,8 +31,6 @@ from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.kernels import EmitError
 from iosim.gpu.emitter.nests import Body, chain, grows, nests
 from iosim.gpu.run.job import Job
-
-Ints = NDArray[np.int64]
 
 # Rows of the table, at most.
 MOST_MOVES = 2**23

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
+
 Words = NDArray[np.uint64]
-Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 WIDTH = 64

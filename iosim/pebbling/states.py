@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iosim.pebbling.bits import Bools, Ints, Words, mix
+from iosim.base.arrays import Ints
+from iosim.pebbling.bits import Bools, Words, mix
 
 
 @dataclass(frozen=True)

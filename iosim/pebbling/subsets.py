@@ -6,7 +6,8 @@ from math import comb
 
 import numpy as np
 
-from iosim.pebbling.bits import WIDTH, ZERO, Ints, Words, lowest, popcount
+from iosim.base.arrays import Ints
+from iosim.pebbling.bits import WIDTH, ZERO, Words, lowest, popcount
 
 CHOOSE = np.array([[float(comb(n, k)) for k in range(WIDTH + 1)] for n in range(WIDTH + 1)])
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.compiled import available
 from iosim.base.errors import InputError, closest
 from iosim.cache import POLICIES, Cache, closed, replay_many, touches
@@ -17,8 +18,6 @@ from iosim.core.problem import Family
 from iosim.core.program.ir import Program
 from iosim.core.program.walk import Instance, bind
 from iosim.core.tiling.rules import choose_many
-
-Ints = NDArray[np.int64]
 
 # The schedule decides itself what stays.
 EXPLICIT = "explicit"

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.core.algorithms import algorithm
 from iosim.core.counting.numbers import peak_many
 from iosim.core.counts import Key
@@ -17,7 +18,6 @@ from iosim.core.program.ir import Program
 from iosim.core.program.walk import bind
 from iosim.core.tiling.rules import rule_of
 
-Ints = NDArray[np.int64]
 Counted = tuple[dict[Key, Ints], Ints, NDArray[np.float64]]
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.errors import InputError, closest
 from iosim.base.reading import read_toml
 from iosim.base.renamed import renamed
@@ -41,8 +41,6 @@ from iosim.sweep.typed import (
     sides,
     tile_ranges,
 )
-
-Ints = NDArray[np.int64]
 
 OPTIONS = ("schedule", "M", "dtype", "tiles", "engine", "policy", "feasible", "shard_rows")
 

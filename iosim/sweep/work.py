@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.bounds import best_lower_bound_many
 from iosim.core.algorithms import algorithm
 from iosim.core.counting.numbers import peak_many
@@ -33,7 +34,6 @@ from iosim.sweep.grid import Block, Shard, Sweep, point_tiles
 from iosim.sweep.need import pyarrow
 from iosim.sweep.task import hashes, head_text
 
-Ints = NDArray[np.int64]
 Columns = dict[str, Ints]
 Lower = tuple[NDArray[np.float64], list[str]]
 

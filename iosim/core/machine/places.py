@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.errors import ResidencyError
 from iosim.core.counts import Key
 from iosim.core.problem import BlockMask
@@ -42,7 +43,6 @@ from iosim.core.program.ir import Load, Loop, Marks, Store
 from iosim.core.program.walk import Instance
 
 Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # A position: one for all lanes, or one for each, in an array with a dimension for every lane loop.
 Start: TypeAlias = int | Ints

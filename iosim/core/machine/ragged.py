@@ -14,9 +14,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from iosim.base.arrays import Ints
 from iosim.base.errors import ProgramError
 from iosim.core.machine import places
-from iosim.core.machine.places import Ints, Lanes, Start, State
+from iosim.core.machine.places import Lanes, Start, State
 from iosim.core.program.index import Span, Tile, dims, unstacked
 from iosim.core.program.ir import Alloc, Load, Loop, Node
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
+
 Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def dot(a: Array, b: Array) -> Array:

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.display import Displayed
 from iosim.base.errors import CapacityError, InputError, closest
 from iosim.core.counting import numbers
@@ -28,7 +29,6 @@ from iosim.core.tiling.plan import Plan, always_valid, plans
 from iosim.core.tiling.search import Search
 
 Lattice = Literal["all", "pow2"]
-Ints = NDArray[np.int64]
 
 # Points that are searched together: enough to hide Python's share, few enough for the caches.
 AT_ONCE = 2048

@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.core.program.index import Affine
-from iosim.core.tiling.candidates import Candidates, Ints
+from iosim.core.tiling.candidates import Candidates
 
 Where: TypeAlias = Mapping[str, Any]
 Bools: TypeAlias = NDArray[np.bool_]

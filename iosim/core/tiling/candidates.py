@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.core.program.ir import Loop, Param, Program
 from iosim.core.program.space import named_tiles, spans
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from iosim.base.arrays import Ints
 from iosim.core.counting.arrays import Iterations, OnArrays, Room, rooms
 from iosim.core.counting.below import floor_to_integers
 from iosim.core.counting.closed import highest
@@ -16,7 +17,7 @@ from iosim.core.counting.poly import Atom, Clip, Monomial, Poly
 from iosim.core.counting.ramps import real
 from iosim.core.program.index import Affine
 from iosim.core.tiling.boxes import Where, take
-from iosim.core.tiling.candidates import Candidates, Ints
+from iosim.core.tiling.candidates import Candidates
 from iosim.core.tiling.lines import depends, tilted
 from iosim.core.tiling.plan import Plan
 from iosim.core.tiling.relax import Relaxation

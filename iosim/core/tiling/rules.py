@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.errors import CapacityError, InputError
 from iosim.core.algorithms import Algorithm, all_algorithms
 from iosim.core.counting.numbers import peak
@@ -24,7 +25,6 @@ from iosim.core.tiling import optimal_tiles, optimal_tiles_many
 from iosim.core.tiling.gpu import gpu_tiles
 from iosim.core.units import parse_tiles, tiles_like
 
-Ints = NDArray[np.int64]
 Many = Callable[[Program, Mapping[str, Any], Ints], tuple[dict[str, Ints], NDArray[np.bool_]]]
 
 

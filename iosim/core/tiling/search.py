@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from iosim.base.arrays import Ints
 from iosim.core.counting.arrays import Room
 from iosim.core.tiling.boxes import (
     NEVER,
@@ -33,7 +34,7 @@ from iosim.core.tiling.boxes import (
     take,
     within_runs,
 )
-from iosim.core.tiling.candidates import Candidates, Ints
+from iosim.core.tiling.candidates import Candidates
 from iosim.core.tiling.evaluate import Peak, Points, Reach, RealBound, above_line
 from iosim.core.tiling.plan import Plan
 from iosim.core.tiling.stationary_bounds import HoldBound, HoldReach, filled_holds

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from iosim.base.arrays import Ints
 from iosim.core.counting.arrays import Room, rooms
 from iosim.core.counting.below import floor_to_integers
 from iosim.core.counting.closed import Level
@@ -14,7 +15,6 @@ from iosim.core.counting.poly import Poly
 from iosim.core.counting.ramps import real
 from iosim.core.program.index import Affine
 from iosim.core.tiling.boxes import Where, take
-from iosim.core.tiling.candidates import Ints
 from iosim.core.tiling.endpoint_bounds import Ends, Leaning
 from iosim.core.tiling.evaluate import ROUNDING, Points, PointwisePoly, Value, above_line
 from iosim.core.tiling.plan import Plan

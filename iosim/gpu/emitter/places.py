@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, assert_never
+from typing import Any, assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.core.program import space
 from iosim.core.program.index import (
     Affine,
@@ -26,8 +26,6 @@ from iosim.core.program.index import (
 from iosim.core.program.ir import Loop
 from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.names import Names
-
-Ints: TypeAlias = NDArray[np.int64]
 
 
 def _places(span: Span, loops: Mapping[Tile, Loop], env: Mapping[Any, int]) -> tuple[Ints, Ints]:
