@@ -167,9 +167,10 @@ def _read(trace: Path, line: int) -> Stream:
 
 def _to_dict(found: CacheWords) -> dict[str, Any]:
     """For scripts."""
-    names = ("accesses", "capacities", "loads", "write_backs", "flush")
+    names = ("capacities", "loads", "write_backs", "flush")
     more = ("loads_error", "lines") if found.method == "sample" else ("misses",)
-    return {"engine": found.method} | {x: getattr(found, x) for x in (*names, *more)}
+    first = {"accesses": found.accesses, "engine": found.method}
+    return first | {x: getattr(found, x) for x in (*names, *more)}
 
 
 def _check_figure(family: CacheFamily, mask: str | None, out: Path) -> None:
