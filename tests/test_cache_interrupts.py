@@ -17,9 +17,9 @@ ROWS = "cache naive --N 1Mi --d 64 --tiles B_r1=1,B_c1=1,B_d1=1,B_r2=1,B_c2=1,B_
     "words",
     [
         "cache flash2 --N 2Ki --d 64 --tiles B_r=64,B_c=32 --capacity all --policy opt",
-        f"{LARGE} --capacity 1Ki,2Ki,4Ki,8Ki --engine stream --save trace.iosim",
+        f"{LARGE} --capacity 1Ki,2Ki,4Ki,8Ki --method stream --save trace.iosim",
         f"{MANY} --capacity 4Ki --policy opt --bypass --engine tiles",
-        pytest.param(f"{LARGE} --capacity all --engine stream", marks=pytest.mark.slow),
+        pytest.param(f"{LARGE} --capacity all --method stream", marks=pytest.mark.slow),
         pytest.param(
             "cache flash2 --N 4Ki --d 64 --tiles B_r=64,B_c=32 --capacity 4Ki --policy opt",
             marks=pytest.mark.slow,
