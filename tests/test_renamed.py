@@ -65,3 +65,12 @@ def test_python_itself_shows_the_warning_to_whoever_uses_the_name():
     code = f"import {old}, {old}.copy"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.count(f"{old} is now called iosim.core.problem;") == 1
+
+
+def test_looking_for_an_old_place_imports_nothing():
+    # Python looks under a lock on all imports: two threads would wait for each other for ever.
+    code = "import sys, importlib.util; importlib.util.find_spec('iosim' + '.counts')\n"
+    code += "assert 'iosim.core.counts' not in sys.modules\n"
+    code += "assert __import__('iosim' + '.fusion.rows').fusion.rows.__name__[6:] == %r"
+    code %= "models.fusion.rows"
+    subprocess.run([sys.executable, "-c", code], check=True)

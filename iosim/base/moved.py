@@ -14,8 +14,11 @@ from iosim.base.renamed import renamed
 _TABLES = {"rows", "html", "cells", "provenance"}
 
 
-def find_moved(old: str, wings: Mapping[str, str]) -> ModuleSpec | None:
-    """The module that was at an old place, without its ``iosim.``, or None; warns once.
+def find_moved(old: str, wings: Mapping[str, str]) -> ModuleSpec:
+    """What imports the module of an old place, given without its ``iosim.``, and then warns once.
+
+    It is the loader that imports: Python holds a lock on all imports while it looks for a module,
+    and a thread that is in the midst of the same one would wait for that lock.
 
     Args:
         wings: the wing of each module and package that was directly under iosim.
@@ -28,28 +31,26 @@ def find_moved(old: str, wings: Mapping[str, str]) -> ModuleSpec | None:
     'iosim.core.counts'
     """
     package, _, name = old.partition(".")
-    if name in _TABLES:
+    if package == "output" and name in _TABLES:
         place = f"base.{name}"
     elif wings[package] == "report":
         place = f"report.{name}".rstrip(".")
     else:
         place = f"{wings[package]}.{old}"
-    try:
-        module = import_module(f"iosim.{place}")
-    except ModuleNotFoundError:
-        return None
-    renamed(f"iosim.{old}", module.__name__, level=4)  # at the import
-    return ModuleSpec(f"iosim.{old}", _Moved(module), is_package=hasattr(module, "__path__"))
+    return ModuleSpec(f"iosim.{old}", _Moved(f"iosim.{place}"))
 
 
 class _Moved(Loader):
-    """A loader that gives a module which is loaded already."""
+    """A loader of a module by its new place."""
 
-    def __init__(self, module: ModuleType) -> None:
-        self.module, self.spec = module, module.__spec__
+    def __init__(self, place: str) -> None:
+        self.place = place
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return self.module
+        module = import_module(self.place)
+        renamed(spec.name, module.__name__)  # at the import
+        self.spec = module.__spec__
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec
