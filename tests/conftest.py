@@ -62,11 +62,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("portable")
 
 
+@pytest.fixture(scope="session")
+def run_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of this run of the tests have."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if hasattr(request.config, "workerinput") else base
+
+
 @pytest.fixture
 def brief_annealing(
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, run_folder: Path
 ) -> None:
     """The solver's annealing stops after so many changes, not after seconds.
 
@@ -80,8 +85,7 @@ def brief_annealing(
     from iosim.pebbling.annealing import Annealing
 
     real, few, waiting, choose = Annealing.run, 300, jit_warmup.waiting, search.choose
-    base = tmp_path_factory.getbasetemp()
-    turn = (base.parent if hasattr(request.config, "workerinput") else base) / "compiling"
+    turn = run_folder / "compiling"
 
     def run(self: Annealing, seconds: float, steps: int | None = None, enough: int = 0) -> None:
         real(self, seconds, few if steps is None else min(steps, few), enough)

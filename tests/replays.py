@@ -1,14 +1,20 @@
-"""Saved reports of a GPU, replayed once in a process: a replay takes seconds."""
+"""Saved reports of a GPU, replayed once in a run of the tests: a replay takes seconds."""
 
 from __future__ import annotations
 
-import functools
+import fcntl
+import pickle
 from pathlib import Path
 
-from iosim.gpu.reports import SavedReport, replay
+from iosim.gpu.reports import SavedReport, gpu_report, replay
 
 
-@functools.cache
-def replayed(folder: Path) -> tuple[SavedReport, ...]:
-    """What `replay` gives, to be read only."""
-    return tuple(replay(folder))
+def replayed(folder: Path, run_folder: Path) -> tuple[SavedReport, ...]:
+    """What `replay` gives; the first process that asks leaves its tables to the run's others."""
+    kept = run_folder / f"{folder.name}.replayed"
+    with kept.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            kept.write_bytes(pickle.dumps([(one.folder, one.table) for one in replay(folder)]))
+    tables = pickle.loads(kept.read_bytes())
+    return tuple(SavedReport(x, gpu_report(x.name.split("-")[0]), table) for x, table in tables)

@@ -24,12 +24,12 @@ MOST_BYTES = 650_000
 
 
 @pytest.fixture(scope="module")
-def replayed():
+def replayed(run_folder):
     """The view's data made anew, and the replayed reports that it was made of."""
     saved = {}
 
     def watched(folder):
-        found = replayed_once(folder.resolve())
+        found = replayed_once(folder.resolve(), run_folder)
         shown = [one for one in found if hardware.is_shown(one)]
         saved.update({(folder.name, one.folder.name): one for one in shown})
         return found
