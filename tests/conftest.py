@@ -43,12 +43,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     sizes.slow = config.getoption("--slow")
     settings.load_profile("nightly" if sizes.slow else "ci")
-    gc.disable()  # what is collected stays: to look for garbage in it is two fifths of the time
+    gc.disable()  # what is imported stays
 
 
 def pytest_collection_finish() -> None:
     gc.collect()
-    gc.freeze()  # nor is it looked through while tests run
+    gc.freeze()
     gc.enable()
 
 

@@ -10,7 +10,7 @@ from iosim.gpu.reports import SavedReport, gpu_report, replay
 
 
 def replayed(folder: Path, run_folder: Path) -> tuple[SavedReport, ...]:
-    """What `replay` gives; the first process that asks leaves its tables to the run's others."""
+    """What `replay` gives, from the first process of the run that asks."""
     kept = run_folder / f"{folder.name}.replayed"
     with kept.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -17,5 +17,5 @@ def draws(every: int, few: int) -> int:
 
 
 def examples(times: float) -> settings:
-    """So many times the profile's examples: fewer where one takes long, more where it is cheap."""
+    """So many times the profile's examples."""
     return settings(max_examples=round(times * settings.default.max_examples))
