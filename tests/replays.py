@@ -16,5 +16,7 @@ def replayed(folder: Path, run_folder: Path) -> tuple[SavedReport, ...]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists():
             kept.write_bytes(pickle.dumps([(one.folder, one.table) for one in replay(folder)]))
-    tables = pickle.loads(kept.read_bytes())
-    return tuple(SavedReport(x, gpu_report(x.name.split("-")[0]), table) for x, table in tables)
+    return tuple(
+        SavedReport(path, gpu_report(path.name.split("-")[0]), table)
+        for path, table in pickle.loads(kept.read_bytes())
+    )

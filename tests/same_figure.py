@@ -29,8 +29,8 @@ def same_figure(a: str, b: str) -> bool:
     if by[0] != by[1]:
         return figure_texts(a) == figure_texts(b)
     (says, places), (says_too, places_too) = map(_parts, (a, b))
-    close = len(places) == len(places_too) and np.allclose(places, places_too, rtol=0, atol=0.05)
-    return says == says_too and bool(close)
+    alike = says == says_too and len(places) == len(places_too)
+    return alike and np.allclose(places, places_too, rtol=0, atol=0.05)
 
 
 def _parts(svg: str) -> tuple[str, list[float]]:

@@ -13,7 +13,7 @@ from typing import Any
 import masked_oracle
 import numpy as np
 import pytest
-from hypothesis import assume, find, given, settings
+from hypothesis import assume, find, given
 from masked_oracle import attention, case, words
 from sizes import draws, examples
 from strategies import MOST_CELLS, attention_options, attention_programs
@@ -226,7 +226,7 @@ def test_the_strategy_reaches_every_corner() -> None:
 
     look()
     assert reached == set(CORNERS)
-    shrunk = find(attention_options(), lambda p: p.N > 2, settings=settings(database=None))
+    shrunk = find(attention_options(), lambda p: p.N > 2)
     assert shrunk.as_dict == {"N": 3, "d": 1, "heads": 1}
 
 

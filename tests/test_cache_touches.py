@@ -111,9 +111,9 @@ def agree(instance: Instance, moves: bool = False, chunk: int = 2**18, **asked: 
             stream = (transfers if moves else touches)(instance, chunk=chunk, **asked)
             start = {("array" if r.scratch else "tensor", r.name): r.start for r in stream.regions}
             address, write = joined(stream, chunk)
-            assert address == [start[of, name] + at for of, name, at, _ in oracle.found], kind
-            assert write == [written for *_, written in oracle.found], kind
-            assert stream.length == len(address), kind
+            assert address == [start[of, name] + at for of, name, at, _ in oracle.found]
+            assert write == [written for *_, written in oracle.found]
+            assert stream.length == len(address)
             check_regions(stream, instance, oracle, asked.get("line_words", 1))
 
 

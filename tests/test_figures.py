@@ -82,8 +82,8 @@ def _saved(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
         if format == "svg":
             save(self, path, format=format, **given)
         else:
-            Path(path).touch()
-        found[Path(path).name] = self
+            path.touch()
+        found[path.name] = self
 
     monkeypatch.setattr(Figure, "savefig", noted)
     return found

@@ -131,7 +131,7 @@ def lines(text: str) -> list[str]:
 def test_every_record_meets_its_bar_with_todays_model(command, tmp_path, monkeypatch, run_folder):
     """One replay, since it takes seconds, for its tables and for what the document shows."""
     machine = REPLAYED[command]
-    tables = list(replayed((GPUS / machine).resolve(), run_folder))
+    tables = replayed((GPUS / machine).resolve(), run_folder)
     monkeypatch.setattr(gpu, "replay_all", lambda folder: tables)
     (want,) = {want for said, want in sessions(ROOT / "docs" / "gpu.md") if said == command}
     assert lines(ok(*command.split()[1:], cwd=ROOT)) == lines(want)
