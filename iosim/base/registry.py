@@ -43,7 +43,8 @@ def registered(what: str, name: str, modules: Mapping[str, str], value: str, kin
         value: the name that every such module gives its entry.
         kind: the class of the entries.
 
-    Raises InputError, with the closest name, for a name that is none.
+    Raises InputError for a name that is none, with the closest one, and where the module makes no
+    such entry.
 
     >>> from iosim.core.algorithms import ALGORITHMS, Algorithm
     >>> registered("algorithm", "copy", ALGORITHMS, "ALGORITHM", Algorithm).name
@@ -52,6 +53,9 @@ def registered(what: str, name: str, modules: Mapping[str, str], value: str, kin
     if name not in modules:
         raise InputError(f"unknown {what} {name!r}: {closest(name, modules)}")
     path = modules[name]
-    found = getattr(sys.modules.get(path) or importlib.import_module(path), value)
+    try:
+        found = getattr(sys.modules.get(path) or importlib.import_module(path), value)
+    except (AttributeError, TypeError) as error:  # an entry that somebody is writing
+        raise InputError(f"{path} makes no {value}: {error}") from error
     assert isinstance(found, kind)
     return found

@@ -56,6 +56,9 @@ class CacheWords:
         loads_error: of a sample, the standard error of each of `loads`, in words.
         lines: of a sample, how many lines were followed.
         why: why no quicker method was taken; "" where none is quicker.
+
+    >>> CacheWords(method="stream", accesses=3, capacities=[1], loads=[3]).write_backs is None
+    True
     """
 
     method: str
