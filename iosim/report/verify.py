@@ -284,21 +284,7 @@ def verify(
             f"verifying needs S of {largest} words, more than {LARGEST_SCORES}: choose a smaller N "
             "or fewer heads, or use iosim count, which needs no run"
         )
-    data = dict(problem.random() if hbm is None else hbm)
-    extents = problem.sizes
-    *names, last = (t.name for t in problem.form.inputs)
-    for tensor in problem.form.inputs:
-        if tensor.name not in data:
-            raise InputError(
-                f"{tensor.name} is missing among the arrays: give {', '.join(names)} and {last}"
-            )
-        shape = tuple(extents[x] for x in tensor.axes)
-        data[tensor.name] = in_shape(tensor, data[tensor.name], shape)
-    with np.errstate(all="ignore"):
-        data = problem.settled(data)
-        want = problem.reference(data)
-    if not all(np.isfinite(x).all() for x in want.values()):
-        raise InputError("the reference overflows float64 on these inputs: scale them down")
+    data, want = _reference(problem, problem.random() if hbm is None else hbm)
     tolerance = tolerance_for(problem, data, want)
     points: list[Point] = []
     processes = workers or min(os.cpu_count() or 1, 8)
@@ -337,6 +323,28 @@ def verify(
     ]
     failures += _check_upper(problem, points)
     return Report(problem, tuple(points), slopes, tuple(failures), tolerance, tuple(chosen), least)
+
+
+def _reference(
+    problem: Attentions, hbm: Mapping[str, Array]
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """The arrays, each in the shape of its tensor and settled, and what is computed of them."""
+    data = dict(hbm)
+    extents = problem.sizes
+    *names, last = (t.name for t in problem.form.inputs)
+    for tensor in problem.form.inputs:
+        if tensor.name not in data:
+            raise InputError(
+                f"{tensor.name} is missing among the arrays: give {', '.join(names)} and {last}"
+            )
+        shape = tuple(extents[x] for x in tensor.axes)
+        data[tensor.name] = in_shape(tensor, data[tensor.name], shape)
+    with np.errstate(all="ignore"):
+        data = problem.settled(data)
+        want = problem.reference(data)
+    if not all(np.isfinite(x).all() for x in want.values()):
+        raise InputError("the reference overflows float64 on these inputs: scale them down")
+    return data, want
 
 
 def interleaved(jobs: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
