@@ -117,6 +117,12 @@ def test_an_old_spelling_works_and_says_the_new_one(line: str) -> None:
     assert "is now called" not in now.stderr
 
 
+def test_of_both_spellings_the_last_one_counts() -> None:
+    words = ("count", "flash2", *SMALL, "--M", "4096", "--json")
+    for given in (("--N_k", "128", "--N-k", "64"), ("--N-k", "128", "--N_k", "64")):
+        assert ok(*words, *given) == ok(*words, "--N-k", "64")
+
+
 def test_old_spellings_that_write(tmp_path: Path) -> None:
     grid = ("--N", "64", "--d", "8", "--M", "999", "--workers", "1")
     for old in (

@@ -35,6 +35,8 @@ def option(*spelling: str, old: Sequence[str] = (), **attributes: Any) -> Callab
             was, now = (one.secondary_opts if off else one.opts for one in (param, new))
             note(format_renaming(was[0], now[0]))
             ctx.params[str(new.name)] = value
+            # As if it were typed: of both spellings the last one counts, and no default does.
+            ctx.set_parameter_source(str(new.name), click.core.ParameterSource.COMMANDLINE)
 
     def add(command: F) -> F:
         hidden = attributes | {"hidden": True, "expose_value": False, "callback": hand_over}
