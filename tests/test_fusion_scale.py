@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fusion_graphs import random_crossing, random_graph, random_network, random_row, transformer
 from test_cli import iosim_, ok
-from test_fusion_best import by_brute_force, runs
+from test_fusion_best import by_brute_force, hangs_together, runs, waiting
 
 from iosim.base.errors import InputError
+from iosim.models.fusion import Illegal, fused, kernel
 from iosim.models.fusion import best as best_module
-from iosim.models.fusion import fused, kernel
 from iosim.models.fusion import groups as groups_module
 from iosim.models.fusion.best import best
 from iosim.models.fusion.chain import chain
@@ -142,6 +145,74 @@ def test_words_of_like_regions_are_those_of_each_kernel(graph: Graph, M: int) ->
         names = [graph.operators[k].name for k in places]
         assert kernel(graph, names, M).words == words, names
     assert all(tuple(bits(mask)) in groups.words for mask in groups.legal)
+
+
+def two_copies(graph: Graph, seed: int) -> Graph:
+    """The graph beside itself; the second keeps all, or has an input that waits."""
+
+    def rename(t: Operand) -> Operand:
+        return replace(t, name=f"{t.name} again")
+
+    ops = [
+        replace(
+            op,
+            name=f"{op.name} again",
+            reads=tuple(map(rename, op.reads)),
+            writes=tuple(map(rename, op.writes)),
+        )
+        for op in graph.operators
+    ]
+    again = Graph(graph.name, tuple(ops))
+    if seed % 2:
+        again = replace(again, keeps=frozenset(again.writer))
+    else:
+        again = waiting(again, seed)
+    kept = frozenset(t.name for one in (graph, again) for t in one.outputs)
+    return Graph(graph.name, (*graph.operators, *ops), kept, waits=again.waits)
+
+
+def with_a_gap(first: bool) -> Graph:
+    """Twice a row, a map and a sum of two; once a product lies between the map and the sum."""
+    s = {"t": 4, "i": 6, "o": 6}
+    ops = list[Operator]()
+    for gap in (first, not first):
+        x, y, z, p, q = (operand(f"{n}{gap}", "t i", s) for n in "XYZPQ")
+        product = [operand(z.name if gap else f"V{gap}", "t i", s), operand(f"W{gap}", "i o", s)]
+        ops += [
+            operator(f"row {gap}", "softmax", [x], [y], over="i"),
+            operator(f"map {gap}", "relu", [y], [z]),
+            operator(f"product {gap}", "contraction", product, [operand(p.name, "t o", s)]),
+            operator(f"sum {gap}", "add", [p, z], [q]),
+        ]
+    return Graph("gap", tuple(ops))
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        with_a_gap(True),
+        with_a_gap(False),
+        *(two_copies(make(k, 5), k) for make in RANDOM[::2] for k in range(8)),
+        *(make(k, 8) for make in RANDOM[::2] for k in range(8)),
+    ],
+    ids=lambda graph: graph.name,
+)
+def test_legal_kernels_are_those_of_all_subsets(graph: Graph) -> None:
+    """Each subset of up to four operators that hangs together is asked for one by one."""
+    names = [op.name for op in graph.operators]
+    alone = {name: kernel(graph, [name], 90).words for name in names}
+    expected = {}
+    for size in range(1, 5):
+        for group in itertools.combinations(range(len(names)), size):
+            mine = [names[k] for k in group]
+            if hangs_together(graph, mine):
+                with contextlib.suppress(Illegal):
+                    if (words := kernel(graph, mine, 90).words) <= sum(alone[x] for x in mine):
+                        expected[group] = words
+    groups = Groups(graph, 90)
+    legal = {tuple(bits(mask)): one.words for mask, one in groups.legal.items()}
+    for found in (legal, groups.words):
+        assert {group: words for group, words in found.items() if len(group) < 5} == expected
 
 
 def branches(n: int) -> Graph:

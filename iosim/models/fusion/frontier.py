@@ -109,8 +109,6 @@ def _pass(state: State, parts: Sequence[int], after: int) -> State | None:
         for one in opened:
             for other in opened:
                 if one[1] & other[0] and (more := (other[0] | other[1]) & ~one[1]):
-                    if one is other:
-                        return None
                     one[1] |= more
                     changed = True
             if one[1] & one[0]:
