@@ -177,14 +177,25 @@ def with_a_gap(first: bool) -> Graph:
     ops = list[Operator]()
     for gap in (first, not first):
         x, y, z, p, q = (operand(f"{n}{gap}", "t i", s) for n in "XYZPQ")
-        product = [operand(z.name if gap else f"V{gap}", "t i", s), operand(f"W{gap}", "i o", s)]
+        product = [z, operand(f"W{gap}", "i o", s)]
         ops += [
             operator(f"row {gap}", "softmax", [x], [y], over="i"),
             operator(f"map {gap}", "relu", [y], [z]),
             operator(f"product {gap}", "contraction", product, [operand(p.name, "t o", s)]),
-            operator(f"sum {gap}", "add", [p, z], [q]),
+            operator(f"sum {gap}", "add", [p if gap else replace(p, name="V"), z], [q]),
         ]
-    return Graph("gap", tuple(ops))
+    return Graph("gap", tuple(ops), frozenset({"PTrue", "PFalse", "QTrue", "QFalse"}))
+
+
+def with_a_wait(first: bool) -> Graph:
+    """Twice two maps of a table, and a sum of one with an input, which once waits for that map."""
+    s = {"t": 4, "i": 6}
+    ops = list[Operator]()
+    for waits in (first, not first):
+        t, u, y, g, z = (operand(f"{n}{waits}", "t i", s) for n in "TUYGZ")
+        ops += [operator(f"{n} {waits}", "relu", [t], [out]) for n, out in (("a", u), ("b", y))]
+        ops += [operator(f"sum {waits}", "add", [y, g], [z])]
+    return Graph("wait", tuple(ops), waits=(("GTrue", "YTrue"),))
 
 
 @pytest.mark.parametrize(
@@ -192,6 +203,8 @@ def with_a_gap(first: bool) -> Graph:
     [
         with_a_gap(True),
         with_a_gap(False),
+        with_a_wait(True),
+        with_a_wait(False),
         *(two_copies(make(k, 5), k) for make in RANDOM[::2] for k in range(8)),
         *(make(k, 8) for make in RANDOM[::2] for k in range(8)),
     ],
