@@ -19,7 +19,7 @@ import iosim
 from iosim.cache import Stream, Tiled, touches, transfers
 
 MOST = thresholds.size(300_000_000, 1)
-BAR = 50  # million accesses a second
+THRESHOLD = 50  # million accesses a second
 
 
 def instance(name: str, problem: Any, **tiles: int) -> iosim.Instance:
@@ -100,7 +100,7 @@ def main() -> None:
         known = time.perf_counter() - start
         best = max(rate(stream)[1] for _ in range(thresholds.rounds(3)))
         print(f"{name:36} {stream.length:16,} {known:12.3f} {best / 1e6:12.0f}", flush=True)
-        thresholds.at_least(name, best / 1e6, BAR, "M accesses/s")
+        thresholds.at_least(name, best / 1e6, THRESHOLD, "M accesses/s")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from iosim.report.tightness import sweep
 
 from . import run_main
 
-N, BAR = 2**18, 1.15
+N, THRESHOLD = 2**18, 1.15
 
 
 def gaps(d: int, sizes: list[int]) -> list[float]:
@@ -26,27 +26,27 @@ def gaps(d: int, sizes: list[int]) -> list[float]:
 
 
 def edge(d: int, good: int, bad: int) -> int:
-    """The last size with a gap above the bar, from one that has it to one that has not."""
+    """The last size with a gap above the threshold, from one that has it to one that has not."""
     while abs(good - bad) > 1:
         middle = (good + bad) // 2
-        good, bad = (middle, bad) if gaps(d, [middle])[0] <= BAR else (good, middle)
+        good, bad = (middle, bad) if gaps(d, [middle])[0] <= THRESHOLD else (good, middle)
     return bad
 
 
 def above(d: int, n: int) -> tuple[tuple[int, int] | None, float]:
-    """The first and the last size with a gap above the bar near N(2d + 1)/n; the largest gap."""
+    """The first and last size with a gap above the threshold near N(2d + 1)/n; the largest gap."""
     middle = N * (2 * d + 1) // n
     below, over = 3 * d * d // (2 * n), 4 * d
     spread = [*np.linspace(-below, 0, 40), *np.linspace(1, over, 20)]
     sizes = [middle + int(x) for x in spread]
     found = gaps(d, sizes)
-    high = [k for k, gap in enumerate(found) if gap > BAR]
+    high = [k for k, gap in enumerate(found) if gap > THRESHOLD]
     if not high:
         return None, max(found)
     first, last = high[0], high[-1]
     if first == 0 or last == len(sizes) - 1:
         raise InputError(
-            f"d = {d}, n = {n}: the gap is above {BAR} at an edge of what is looked at"
+            f"d = {d}, n = {n}: the gap is above {THRESHOLD} at an edge of what is looked at"
         )
     edges = edge(d, sizes[first - 1], sizes[first]), edge(d, sizes[last + 1], sizes[last])
     return edges, max(found)

@@ -58,7 +58,7 @@ def test_speed_is_that_of_both_masks():
             assert row["of_flash"] == round(row["flash_s"] / row["emitted_s"], 3)
             assert row["difference"] < 0.02
             if row["d"] == 64:
-                assert min(row["of_flash"], row["of_cudnn"]) >= backward.BAR
+                assert min(row["of_flash"], row["of_cudnn"]) >= backward.THRESHOLD
 
 
 @pytest.fixture

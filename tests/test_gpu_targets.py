@@ -121,7 +121,7 @@ def test_the_report_and_the_record_say_which_target_ran_and_why(
     assert said in told["instead"]
     (saved,) = replay(tmp_path)
     assert said in saved.table.summary
-    assert "bar: 0.5" in saved.table.summary  # the plain target's bar
+    assert "threshold: 0.5" in saved.table.summary  # the plain target's threshold
     assert "\n" not in saved.table.summary
 
 
@@ -133,7 +133,7 @@ def test_where_nothing_is_missing_it_runs_and_nothing_is_said(asked, monkeypatch
     assert told["target"] == "hopper"
     assert "instead" not in told
     (saved,) = replay(tmp_path)
-    assert "hopper, dense, d 64: 1.00 (bar: 0.97)" in saved.table.summary
+    assert "hopper, dense, d 64: 1.00 (threshold: 0.97)" in saved.table.summary
     assert ran_instead(tmp_path / "nowhere") == ""
 
 

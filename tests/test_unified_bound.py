@@ -313,7 +313,7 @@ def test_heads_add_up() -> None:
 # ------------------------------------------------------------ thresholds, and planted errors
 
 # class, from, to, largest gap between the best family and the bound
-BARS = [
+THRESHOLDS = [
     ("once", lambda N, d: (4 * d * d, N * d // 64), 1.04),
     ("once", lambda N, d: (64, N * d // 16), 1.31),
     ("once", lambda N, d: (d * d // 2, d * d), 1.26),
@@ -323,11 +323,11 @@ BARS = [
 
 
 @pytest.mark.parametrize("d", [64, 128])
-@pytest.mark.parametrize(("klass", "span", "bar"), BARS)
-def test_bars(d: int, klass: str, span, bar: float) -> None:
+@pytest.mark.parametrize(("klass", "span", "threshold"), THRESHOLDS)
+def test_thresholds(d: int, klass: str, span, threshold: float) -> None:
     for M in points(d, *span(LARGE, d)):
         gap = best_by_hand(LARGE, d, M) / lower_bound(LARGE, d, M, klass=klass)
-        assert 1 <= gap <= bar, (M, gap)
+        assert 1 <= gap <= threshold, (M, gap)
 
 
 def violated(factor: float, klass: str) -> bool:

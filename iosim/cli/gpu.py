@@ -126,7 +126,7 @@ def _report_command(report: GpuReport) -> click.Command:
 
 @click.command()
 @directory
-@click.option("--check/--no-check", default=True, help="exit 1 if a bar is missed")
+@click.option("--check/--no-check", default=True, help="exit 1 if a threshold is missed")
 @option(
     "--rewrite",
     old=("--write/--no-write",),

@@ -75,7 +75,7 @@ class ReportTable:
 
     Attributes:
         rows: column → value; the same columns in each.
-        summary: the sentence that says how far the bars are met.
+        summary: the sentence that says how far the thresholds are met.
         good: whether they are.
         failed: why nothing ran, if nothing did.
         files: what else is written beside the table, by file name: rows for ``.csv``, JSON data

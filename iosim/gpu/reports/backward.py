@@ -36,7 +36,7 @@ from iosim.gpu.reports._timing import Ready, at_least, fitting, resized, tune
 from iosim.gpu.reports.bench import CASE_OPTION, heads_of
 from iosim.gpu.run.job import Job
 
-BAR = 0.5  # of the faster fused pass, at d = 64
+THRESHOLD = 0.5  # of the faster fused pass, at d = 64
 SCHEDULES = ("two_kernels",)
 LENGTHS, HEAD_SIZES = (4096, 8192, 16384), (64, 128)
 
@@ -173,11 +173,11 @@ def _table(folder: Path) -> ReportTable:
             "; reductions of dQ, and bulk copies where there are any, as modelled in "
             f"{len(exact)} of {len(moved)} fused passes"
         )
-    good = bool(rows) and least.get(64, BAR) >= BAR and len(exact) == len(moved)
+    good = bool(rows) and least.get(64, THRESHOLD) >= THRESHOLD and len(exact) == len(moved)
     files = {"moved.csv": [asdict(row) for row in moved]} if moved else {}
     told = [asdict(row) for row in rows]
     return ReportTable(
-        told, f"{text} (bar: {BAR} at d 64)", good, "" if rows else "nothing ran", files
+        told, f"{text} (threshold: {THRESHOLD} at d 64)", good, "" if rows else "nothing ran", files
     )
 
 

@@ -31,7 +31,7 @@ from iosim.gpu.reports._entry import (
 from iosim.gpu.reports._targets import ran_instead, style_option, target_option
 from iosim.gpu.reports._timing import Ready, at_least, fitting, resized, tune
 from iosim.gpu.run.job import Job
-from iosim.gpu.targets import BAR, PLAIN, target
+from iosim.gpu.targets import PLAIN, THRESHOLD, target
 
 MASKS = ("dense", "causal")
 ALGORITHM = "flash2"  # beside which PyTorch's kernels stand
@@ -178,18 +178,20 @@ class _MeasuredFile:
 def _table(folder: Path) -> ReportTable:
     rows = read_json(folder / MEASURED, _MeasuredFile).rows
     long = [row for row in rows if row.N >= 4096]
-    bars = {_kind(row): target(row.target).bar(row.case, row.d, row.style) for row in long}
-    good = bool(long) and all(row.of_fused >= bars[_kind(row)] for row in long)
-    least_of = {key: min(row.of_fused for row in long if _kind(row) == key) for key in bars}
-    if set(bars.values()) <= {BAR}:
+    thresholds = {
+        _kind(row): target(row.target).threshold(row.case, row.d, row.style) for row in long
+    }
+    good = bool(long) and all(row.of_fused >= thresholds[_kind(row)] for row in long)
+    least_of = {key: min(row.of_fused for row in long if _kind(row) == key) for key in thresholds}
+    if set(thresholds.values()) <= {THRESHOLD}:
         least = min(least_of.values(), default=0.0)
         share = f"{at_least(least)} of the fused kernel's speed"
-        text = f"from N = 4k on at least {share} (bar: {BAR})"
+        text = f"from N = 4k on at least {share} (threshold: {THRESHOLD})"
     else:
         each = "; ".join(
             f"{'' if name == PLAIN else name + ', '}{case}, d {d}: "
-            f"{at_least(least_of[name, case, d])} (bar: {bars[name, case, d]})"
-            for name, case, d in bars
+            f"{at_least(least_of[name, case, d])} (threshold: {thresholds[name, case, d]})"
+            for name, case, d in thresholds
         )
         text = f"from N = 4k on at least this much of the fused kernel's speed: {each}"
     told = [asdict(row) for row in rows]

@@ -34,7 +34,7 @@ from iosim.gpu.reports._timing import Ready, at_least, fitting, tune
 from iosim.gpu.run.job import Job
 from iosim.models.hardware import of_driver
 
-BAR = 0.8  # of the peak bandwidth of HBM, by the best schedule
+THRESHOLD = 0.8  # of the peak bandwidth of HBM, by the best schedule
 SCHEDULES = ("decode", "split_kv")
 WORD = 2  # bytes: fp16
 
@@ -177,10 +177,11 @@ def _table(folder: Path) -> ReportTable:
     ]
     best = max((row["of_hbm"] for row in rows), default=0.0)
     text = (
-        f"{at_least(best)} of the peak bandwidth of HBM, {peak_rate / 1e9:g} GB/s (bar: {BAR}); "
+        f"{at_least(best)} of the peak bandwidth of HBM, {peak_rate / 1e9:g} GB/s "
+        f"(threshold: {THRESHOLD}); "
         f"a copy reaches {max((r.copy_gb_per_s for r in found.rows), default=0.0):g} GB/s"
     )
-    return ReportTable(rows, text, best >= BAR, "" if rows else "nothing ran")
+    return ReportTable(rows, text, best >= THRESHOLD, "" if rows else "nothing ran")
 
 
 def _schedules(text: str) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ from iosim.models.hardware import of_driver
 T = TypeVar("T")
 
 # Bytes by counter over those of the model, from so many bytes in a run on, are below this.
-BAR, FROM_BYTES = 1.002, 2**24
+THRESHOLD, FROM_BYTES = 1.002, 2**24
 # Below this the host, which launches each transfer, takes longer than the devices.
 FROM_US = 5000
 # Results of fp16 beside one device's.
@@ -217,7 +217,8 @@ def _table(folder: Path) -> ReportTable:
         f"{len(rows)} cases, {len(rows) - len(ran)} failed; {counted}{overlapped}; results within "
         f"{worst:.1e} of one device's"
     )
-    good = bool(ran) and worst <= LARGEST_DIFFERENCE and all(0.9999 <= x <= BAR for x in large)
+    near = all(0.9999 <= x <= THRESHOLD for x in large)
+    good = bool(ran) and worst <= LARGEST_DIFFERENCE and near
     why = "" if ran else next((row["failed"] for row in rows), "nothing ran")
     return ReportTable(rows, text, good, why)
 

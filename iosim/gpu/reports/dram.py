@@ -19,7 +19,7 @@ from iosim.gpu.run.job import Job
 from iosim.report.plot import draw_legend
 
 ALGORITHM = "flash2"  # its items sweep K and V, which the two models are about
-LOCKSTEP_TOLERANCE = 0.01  # the bar for programs that are kept in lockstep
+LOCKSTEP_TOLERANCE = 0.01  # the threshold for programs that are kept in lockstep
 DRIFT_TOLERANCE = 0.02  # of the bracket that the recorded drift gives for the others
 BOUNDARIES = ("sram", "dram")
 
@@ -183,7 +183,7 @@ def _table(folder: Path) -> ReportTable:
 
 
 def _reads_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
-    """DRAM reads against the wave model; a bar is the drift bracket."""
+    """DRAM reads against the wave model; a threshold is the drift bracket."""
     kinds = ((True, "in lockstep", _axes.COLOURS[0]), (False, "plain", _axes.COLOURS[1]))
     for in_step, label, colour in kinds:
         mine = [r for r in rows if r["in_step"] == in_step]

@@ -1,9 +1,9 @@
 """Three numbers for every program: the model's bytes, the kernel's own, and the hardware's.
 
-The bar is zero unexplained bytes between the SM and L2, reads and writes.  What may be explained
-is a last sector that a ragged row fills only partly (`sector_bytes`), and what the program loads
-and never reads, which the compiler leaves out (`iosim.gpu.emitter.dead`): each has a column of its
-own.
+The threshold is zero unexplained bytes between the SM and L2, reads and writes.  What may be
+explained is a last sector that a ragged row fills only partly (`sector_bytes`), and what the
+program loads and never reads, which the compiler leaves out (`iosim.gpu.emitter.dead`): each has a
+column of its own.
 """
 
 from __future__ import annotations

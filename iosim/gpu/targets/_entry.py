@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Tiles, then warps and stages by name → a job that a benchmark may time.
 Maker = Callable[..., "Job"]
-BAR = 0.5  # of the fused kernel's speed, where a target asks for no more
+THRESHOLD = 0.5  # of the fused kernel's speed, where a target asks for no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +75,16 @@ class Target:
         boundaries: further counters, beside those of all kernels.
         least_rows: where a schedule has no form, tiles are halved, to no fewer rows than this; 0:
             they are as they are.
-        bars: the least part of the fused kernel's speed that `iosim gpu bench` asks from
+        thresholds: the least part of the fused kernel's speed that `iosim gpu bench` asks from
             N = 4,096 on, by case and head dimension; ½ elsewhere.
-        styled_cases: those of `bars` that kernels of its styles are held to, too.
+        styled_cases: those of `thresholds` that kernels of its styles are held to, too.
         tried: what makes a job → the jobs that `iosim gpu bench` chooses among.
         styles: other ways to write its kernels, by name → what they do; the words are the same.
         queued: whether launches are timed behind a kernel that keeps the GPU busy, since the CPU
             takes longer to start one.
 
     >>> from iosim.gpu.targets import target
-    >>> isinstance(target("triton"), Target), target("triton").bars["causal", 64]
+    >>> isinstance(target("triton"), Target), target("triton").thresholds["causal", 64]
     (True, 0.8)
     """
 
@@ -98,21 +98,21 @@ class Target:
     triton: tuple[int, int] = (0, 0)
     boundaries: tuple[str, ...] = ()
     least_rows: int = 0
-    bars: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    thresholds: Mapping[tuple[str, int], float] = field(default_factory=dict)
     styled_cases: tuple[str, ...] = ()
     styles: Mapping[str, str] = field(default_factory=dict)
     queued: bool = False
 
-    def bar(self, case: str, d: int, style: str = "") -> float:
+    def threshold(self, case: str, d: int, style: str = "") -> float:
         """The part of the fused kernel's speed that is asked of a style, "" for none.
 
         >>> from iosim.gpu.targets import target
         >>> hopper = target("hopper")
-        >>> [hopper.bar("causal", 64, style) for style in ("", "persistent")]
+        >>> [hopper.threshold("causal", 64, style) for style in ("", "persistent")]
         [0.9, 0.5]
         """
         held = not style or case in self.styled_cases
-        return self.bars.get((case, d), BAR) if held else BAR
+        return self.thresholds.get((case, d), THRESHOLD) if held else THRESHOLD
 
     def styled(self, text: str) -> tuple[str, ...]:
         """Styles as they are typed, joined by commas; InputError for one that it hasn't.

@@ -52,7 +52,12 @@ TARGET = Target(
     triton=(3, 6),
     boundaries=(BULK.name,),
     least_rows=ROWS,
-    bars={("dense", 64): 0.97, ("dense", 128): 1.0, ("causal", 64): 0.9, ("causal", 128): 0.9},
+    thresholds={
+        ("dense", 64): 0.97,
+        ("dense", 128): 1.0,
+        ("causal", 64): 0.9,
+        ("causal", 128): 0.9,
+    },
     styled_cases=("dense",),  # under a mask items take different times, and styles are slower
     styles={
         "waits-first": "both products' tiles are waited for before either is issued",

@@ -50,5 +50,5 @@ TARGET = Target(
     bytes=sector_bytes,
     dtypes=("fp16", "bf16", "fp32"),
     tried=_tried,
-    bars={("causal", 64): 0.8, ("causal", 128): 0.65},
+    thresholds={("causal", 64): 0.8, ("causal", 128): 0.65},
 )

@@ -266,7 +266,7 @@ COLUMNS: dict[str, Column] = {
     "register_bytes": Column("registers that the compiler took", "bytes"),
     "spills": Column("registers that spill"),
     "failed": Column("why it failed"),
-    "good": Column("all bars met"),
+    "good": Column("all thresholds met"),
     "stages": Column("pipeline stages of the compiler"),
     "in_step": Column("kept in lockstep by a gate"),
     "programs": Column("programs resident at once"),
