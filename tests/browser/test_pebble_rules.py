@@ -199,7 +199,7 @@ def random_moves(rng: random.Random, game: Game, many: int) -> Iterator[tuple[st
     for _ in range(many):
         tries = [rng.choice(every)] if rng.random() < 0.5 else rng.sample(every, len(every))
         for move in tries:
-            after = copy.deepcopy(game)
+            after = copy_of(game)
             text = " ".join(x for x in (move.kind, move.vertex, move.term) if x)
             try:
                 after.play(move)
@@ -211,6 +211,14 @@ def random_moves(rng: random.Random, game: Game, many: int) -> Iterator[tuple[st
                 setattr(game, name, getattr(after, name))
             yield text, game_to_dict(game)
             break
+
+
+def copy_of(game: Game) -> Game:
+    """The same position of the same graph, to try a move in."""
+    after = copy.copy(game)
+    after.red, after.blue, after.computed = set(game.red), set(game.blue), set(game.computed)
+    after.terms = {v: set(terms) for v, terms in game.terms.items()}
+    return after
 
 
 def game_to_dict(game: Game) -> dict[str, Any]:
@@ -312,7 +320,7 @@ def test_the_page_shows_all_legal_moves_and_no_others(ask: Ask) -> None:
 
 def allows(game: Game, move: Move) -> bool:
     try:
-        copy.deepcopy(game).play(move)
+        copy_of(game).play(move)
     except IosimError:
         return False
     return True
@@ -394,13 +402,7 @@ def remaining(game: Game) -> int | None:
         if all(v in here.blue and here._complete(v) for v in dag.outputs):
             return cost
         for move in every:
-            after = copy.copy(here)
-            after.red, after.blue, after.computed = (
-                set(here.red),
-                set(here.blue),
-                set(here.computed),
-            )
-            after.terms = {v: set(ts) for v, ts in here.terms.items()}
+            after = copy_of(here)
             try:
                 after.play(move)
             except IosimError:
