@@ -99,14 +99,21 @@ class Engine(Node):
         **more: Any,
     ) -> list[dict[str, Any]]:
         """The answers to some questions about one program at one point."""
+        told = {"sizes": dict(sizes), "tiles": dict(tiles or {})}
+        told["masks"] = {k: v.tolist() for k, v in (masks or {}).items()}
+        return self.ask_all(program, [told | {"do": question} | more for question in questions])
+
+    def ask_all(self, program: Program, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The answers to questions about one program, each at a point of its own.
+
+        All are written before an answer is read: some hundreds, which the pipes hold.
+        """
         name = digest(program)
         asks: list[dict[str, Any]] = []
         if name not in self._known:
             self._known.add(name)
             asks.append({"program": name, "data": program_data(program)})
-        told = {"program": name, "sizes": dict(sizes), "tiles": dict(tiles or {})}
-        told["masks"] = {k: v.tolist() for k, v in (masks or {}).items()}
-        asks += [told | {"do": question} | more for question in questions]
+        asks += [{"program": name} | question for question in questions]
         return self.send(*asks, answers=len(questions))
 
 

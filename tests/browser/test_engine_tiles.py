@@ -88,9 +88,10 @@ def same_tiles(
     tiles, fits = optimal_tiles_many(program, sizes, M)
     moved = sum(count_many(program, sizes | tiles).values())
     held = peak_many(program, sizes | tiles)
-    for k in range(len(M)):
-        at = {x: int(v[k]) for x, v in sizes.items()}
-        (answer,) = engine.ask(program, "best", sizes=at, M=int(M[k]))
+    points = [{x: int(v[k]) for x, v in sizes.items()} for k in range(len(M))]
+    asks = [{"do": "best", "sizes": at, "M": int(M[k])} for k, at in enumerate(points)]
+    for k, answer in enumerate(engine.ask_all(program, asks)):
+        at = points[k]
         told = (program.name, at, int(M[k]))
         if fits[k]:
             chosen = {x: int(v[k]) for x, v in tiles.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections import OrderedDict
@@ -275,6 +276,7 @@ def number(text: str) -> int:
     return int(text.replace("bytes", "").replace(",", ""))
 
 
+@functools.cache
 def model(N: int, B_r: int, programs: int, size: int, drift: int, every: int, seed: int) -> Any:
     """What Python says of the same settings."""
     job = flash2(N, 64, B_r, programs if every else 0, every or 64)
