@@ -1,6 +1,7 @@
 """The lab in Chromium.  ``pytest`` alone does not collect this folder: it needs playwright.
 
 IOSIM_SCREENSHOTS names a folder for the pictures that tests take; without it there are none.
+IOSIM_MADE names an empty folder for what all views show: runs of one tree make it once.
 """
 
 from __future__ import annotations
@@ -44,10 +45,11 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What all views show, made once for all workers of a run: it takes ten seconds."""
+    """What all views show, made once for all workers of a run, or of runs that share IOSIM_MADE."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
+    folder = Path(os.environ.get("IOSIM_MADE") or folder)
     path = folder / "everything.json"
     with (folder / "everything.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -62,7 +62,6 @@ def fill(page: Any, name: str, value: object) -> None:
     page.locator(".tiles").get_by_label(name, exact=True).fill(str(value))
 
 
-@pytest.mark.timed
 @pytest.mark.parametrize("schedule", PLANES)
 def test_a_plane_is_the_closed_forms(schedule: str, engine: Engine) -> None:
     pick, program = random.Random(7), iosim.algorithm(schedule).program
