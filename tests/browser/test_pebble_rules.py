@@ -306,16 +306,23 @@ def test_the_page_shows_all_legal_moves_and_no_others(ask: Ask) -> None:
         )
         want.append(
             {
-                " ".join(x for x in (kind, v, t) if x)
-                for v in dag.vertices
-                for kind in KINDS
-                for t in (dag.preds[v] if kind == "add" else (None,))
-                if allows(game, Move(kind, v, t))
+                " ".join(x for x in (m.kind, m.vertex, m.term) if x)
+                for m in moves_in(dag)
+                if allows(game, m)
             }
         )
     for answer, right in zip(ask(questions), want, strict=True):
         assert len(answer) == len(set(answer))
         assert set(answer) == right
+
+
+def moves_in(dag: Dag) -> list[Move]:
+    return [
+        Move(kind, v, t)
+        for v in dag.vertices
+        for kind in KINDS
+        for t in (dag.preds[v] if kind == "add" else (None,))
+    ]
 
 
 def allows(game: Game, move: Move) -> bool:
@@ -382,13 +389,7 @@ def test_the_page_solves_every_board_at_its_least_memory(graph: str, game: str, 
 
 def remaining(game: Game) -> int | None:
     """The fewest transfers to the end, by playing every legal move; None if there is no end."""
-    dag = game.dag
-    every = [
-        Move(kind, v, t)
-        for v in dag.vertices
-        for kind in KINDS
-        for t in (dag.preds[v] if kind == "add" else (None,))
-    ]
+    dag, every = game.dag, moves_in(game.dag)
 
     def key(g: Game) -> Any:
         terms = tuple((v, frozenset(ts)) for v, ts in sorted(g.terms.items()) if ts)

@@ -73,9 +73,13 @@ def open_cell(open_file: Callable[..., Any], tmp_path: Path) -> Callable[..., An
     return opened
 
 
-def watched() -> Any:
+def instance() -> Any:
     sizes = iosim.Attention(64, 16).sizes
-    return iosim.watch(iosim.bind(iosim.algorithm("flash2").program, sizes, {"B_r": 16, "B_c": 8}))
+    return iosim.bind(iosim.algorithm("flash2").program, sizes, {"B_r": 16, "B_c": 8})
+
+
+def watched() -> Any:
+    return iosim.watch(instance())
 
 
 @pytest.mark.usefixtures("made_before")
@@ -96,12 +100,7 @@ def test_every_view_in_a_cell(open_cell: Callable[..., Any], shot: Callable[...,
 def test_one_schedule_in_a_cell(open_cell: Callable[..., Any]) -> None:
     page = open_cell(watched())
     expect(page.locator("[data-view=watch]")).to_be_visible()
-    words = iosim.count(
-        iosim.bind(
-            iosim.algorithm("flash2").program, iosim.Attention(64, 16).sizes, {"B_r": 16, "B_c": 8}
-        )
-    ).total_words
-    assert f"{words:,}" in page.locator("main").inner_text()
+    assert f"{iosim.count(instance()).total_words:,}" in page.locator("main").inner_text()
     # Keys are heard in the cell only: the notebook has its own.
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_hidden()
