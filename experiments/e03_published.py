@@ -20,9 +20,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from iosim.base.dtypes import word_bytes
 from iosim.core.algorithms import algorithm
 from iosim.core.counting.numbers import count
-from iosim.core.problem import Attention, AttentionBackward, word_bytes
+from iosim.core.problem import Attention, AttentionBackward
 from iosim.core.program.walk import Instance, bind
 from iosim.core.tiling.rules import choose_tiles
 from iosim.core.units import bytes_of

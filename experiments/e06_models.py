@@ -18,9 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from iosim.base.dtypes import word_bytes
 from iosim.core.algorithms import algorithm
 from iosim.core.counting.numbers import count
-from iosim.core.problem import Attention, model, word_bytes
+from iosim.core.problem import Attention, model
 from iosim.core.program.walk import bind
 from iosim.core.units import bytes_of, parse_tiles
 from iosim.gpu.reports import gpu_report

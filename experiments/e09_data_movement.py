@@ -15,9 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from iosim.base.dtypes import word_bytes
 from iosim.core.algorithms import algorithm
 from iosim.core.counting.numbers import count
-from iosim.core.problem import Attention, word_bytes
+from iosim.core.problem import Attention
 from iosim.core.program.walk import bind
 from iosim.core.units import bytes_of
 from iosim.gpu.reports import gpu_report

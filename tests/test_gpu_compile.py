@@ -16,8 +16,9 @@ import pytest
 from strategies import plain_algorithms
 
 import iosim
+from iosim.base.dtypes import word_bytes
 from iosim.core.algorithms import ALGORITHMS
-from iosim.core.problem import BlockSparse, word_bytes
+from iosim.core.problem import BlockSparse
 from iosim.core.program.walk import walk
 from iosim.gpu.emitter import layout
 from iosim.gpu.reports._draw import drawn_jobs

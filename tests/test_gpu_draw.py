@@ -12,10 +12,11 @@ from test_gpu_records import RECORDED
 from unpacked import recorded
 
 import iosim
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError
 from iosim.core.algorithms import ALGORITHMS
 from iosim.core.counting.numbers import count, peak
-from iosim.core.problem import Attention, AttentionBackward, word_bytes
+from iosim.core.problem import Attention, AttentionBackward
 from iosim.gpu.emitter import layout
 from iosim.gpu.reports import _draw, gpu_report, validate
 from iosim.gpu.reports._draw import Draw, drawn_jobs

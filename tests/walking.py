@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import iosim
-from iosim.core.problem import word_bytes
+from iosim.base.dtypes import word_bytes
 from iosim.core.program.index import Edge, Span, Tile, dims
 from iosim.core.program.ir import Alloc, Free, Load, Loop, Store, nodes
 from iosim.core.program.walk import walk

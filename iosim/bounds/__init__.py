@@ -30,6 +30,7 @@ import numpy as np
 
 from iosim.base.arrays import Ints
 from iosim.base.errors import InputError, closest
+from iosim.base.validate import check_size
 from iosim.bounds import (
     attenio,
     backward,
@@ -54,7 +55,7 @@ from iosim.bounds import (
 from iosim.bounds.base import Bound, Floats, axis_names
 from iosim.bounds.classes import CLASSES, BoundClass, bound_class, covers
 from iosim.bounds.terms import sym
-from iosim.core.problem import PROBLEMS, Form, Problem, check_size
+from iosim.core.problem import PROBLEMS, Form, Problem
 
 __all__ = [
     "BOUNDS",

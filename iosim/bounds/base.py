@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from iosim.base.arrays import Ints
 from iosim.base.errors import InputError, closest
+from iosim.base.validate import check_size
 from iosim.bounds.classes import WIDE, BoundClass, covers
 from iosim.bounds.terms import (
     ROUNDED_FROM,
@@ -30,7 +31,7 @@ from iosim.bounds.terms import (
     check_entries,
     lowered,
 )
-from iosim.core.problem import PROBLEMS, Form, Problem, check_size, size_names
+from iosim.core.problem import PROBLEMS, Form, Problem, size_names
 
 Kind = Literal["lower", "upper"]
 Strength = Literal["exact", "asymptotic"]

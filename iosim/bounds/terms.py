@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.base.errors import InputError
-from iosim.core.problem import LARGEST_SIZE, PROBLEMS, WHOLE, Arithmetic, Form
+from iosim.base.validate import LARGEST_SIZE
+from iosim.core.problem import PROBLEMS, WHOLE, Arithmetic, Form
 
 
 @functools.cache

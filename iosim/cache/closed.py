@@ -44,9 +44,9 @@ import numpy as np
 
 from iosim.base.arrays import Ints
 from iosim.base.errors import InputError, IosimError
+from iosim.base.validate import check_size
 from iosim.cache.nests import Nests
 from iosim.cache.regular import Place, Range, Steps
-from iosim.core.problem import check_size
 from iosim.core.program.walk import Instance
 
 # Terms that a distance which is affine in two loops or more is counted by, at most.

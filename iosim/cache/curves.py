@@ -16,8 +16,8 @@ from iosim.base.arrays import Ints
 from iosim.base.compiled import interruptible
 from iosim.base.errors import InputError, closest
 from iosim.base.memory import check_room
+from iosim.base.validate import check_size
 from iosim.cache.stream import Accesses, Stream, check_stream
-from iosim.core.problem import check_size
 
 # Bytes that an access takes where the whole trace must be at hand: a line, a mark, a next use and
 # a distance.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from iosim.base.errors import InputError, closest
-from iosim.core.problem import check_size
+from iosim.base.validate import check_size
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from iosim.base.arrays import Ints
 from iosim.base.compiled import worth
 from iosim.base.errors import InputError, closest
+from iosim.base.validate import check_size
 from iosim.cache import layouts as layouts_
 from iosim.cache.address_map import Ground, Loops, Placed, row_strides
 from iosim.cache.boxes import BoxKind
@@ -25,7 +26,7 @@ from iosim.cache.trace_chunks import chunks, placed
 from iosim.cache.trace_chunks import length as length_of
 from iosim.cache.trace_length import MOST, Measure, lanes, parts, total, words, words_of
 from iosim.cache.trace_walk import Item, Walk
-from iosim.core.problem import check_positions, check_size, in_shape
+from iosim.core.problem import check_positions, in_shape
 from iosim.core.program.check import check
 from iosim.core.program.walk import Instance
 

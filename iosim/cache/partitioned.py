@@ -16,6 +16,7 @@ import numpy as np
 from iosim.base.arrays import Ints
 from iosim.base.compiled import COMPILED, PLAIN, worth
 from iosim.base.errors import InputError
+from iosim.base.validate import check_size
 from iosim.cache import lines
 from iosim.cache.lines import line_of, spread
 from iosim.cache.online import (
@@ -35,7 +36,6 @@ from iosim.cache.policies import POLICIES
 from iosim.cache.policies.base import Cells, Shape, State
 from iosim.cache.record import Cache, Traffic, check_cache
 from iosim.cache.shared import Interleaved
-from iosim.core.problem import check_size
 
 
 def parity(items: Ints) -> Ints:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from iosim.base.errors import InputError, closest
+from iosim.base.validate import whole_number
 from iosim.cache.policies import POLICIES, Policy
-from iosim.core.problem import whole_number
 
 Write = Literal["back", "through"]
 

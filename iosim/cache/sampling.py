@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from iosim.base.arrays import Ints
 from iosim.base.compiled import built
 from iosim.base.errors import InputError
+from iosim.base.validate import check_size, whole_number
 from iosim.cache.curves import by_lines
 from iosim.cache.lru_stack import Timeline
 from iosim.cache.stream import Stream, check_stream
-from iosim.core.problem import check_size, whole_number
 
 GROUPS = 8
 # Lines that are hashed at once when the sample is drawn.

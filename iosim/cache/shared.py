@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from iosim.base.arrays import Ints
 from iosim.base.errors import InputError
+from iosim.base.validate import check_range, check_size
 from iosim.cache.address_ranges import spread
 from iosim.cache.stream import CHUNK, Accesses, Stream, check_stream, of_arrays
-from iosim.core.problem import check_range, check_size
 
 Times: TypeAlias = "NDArray[np.int64] | NDArray[np.float64]"
 # Items and halves of accesses, as arrays of one shape, to times that grow with the halves.

@@ -48,13 +48,13 @@ from iosim.base.arrays import Ints
 from iosim.base.compiled import built, interruptible
 from iosim.base.errors import InputError
 from iosim.base.memory import check_room
+from iosim.base.validate import check_size
 from iosim.cache.address_ranges import atoms, distinct, runs_of, spread
 from iosim.cache.boxes import BoxKind, offsets
 from iosim.cache.curves import Curve
 from iosim.cache.of_program import boxes, count
 from iosim.cache.progress import Watch, parts, stage, unwatched
 from iosim.cache.record import Traffic
-from iosim.core.problem import check_size
 from iosim.core.program.walk import Instance
 
 # Passes that are held at once, at most, and about how many bytes of each.

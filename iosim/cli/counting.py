@@ -9,14 +9,16 @@ from typing import Any
 
 import click
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, IosimError, closest
+from iosim.base.validate import check_size
 from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
 from iosim.core.algorithms import Algorithm, algorithm, all_algorithms
 from iosim.core.counting.numbers import PeakAt, peak, peak_at, peak_moves
 from iosim.core.counting.show import show as listing
 from iosim.core.engines import engine as find_engine
-from iosim.core.problem import Form, check_size, size_names, word_bytes
+from iosim.core.problem import Form, size_names
 from iosim.core.program.ir import Program
 from iosim.core.program.walk import Instance, bind
 from iosim.core.tiling import optimal_tiles

@@ -10,9 +10,10 @@ import click
 
 from iosim.base.cells import cell
 from iosim.base.errors import InputError
+from iosim.base.validate import check_size
 from iosim.cli import options as opt
 from iosim.cli.renames import option
-from iosim.core.problem import PROBLEMS, check_size
+from iosim.core.problem import PROBLEMS
 from iosim.core.units import parse_int
 from iosim.devices import MOST_DEVICES, SHARDINGS, DeviceSchedule, all_schedules, on_devices
 from iosim.devices import schedule as find_schedule

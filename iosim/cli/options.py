@@ -19,13 +19,13 @@ import click
 from iosim.base.cells import cell, printable
 from iosim.base.errors import InputError, closest
 from iosim.base.reading import read_mask
+from iosim.base.validate import LARGEST_SIZE
 from iosim.cli.layout import layout
 from iosim.cli.renames import option
 from iosim.cli.terminal import note
 from iosim.core.algorithms import ALGORITHMS
 from iosim.core.algorithms import named as algorithm_named
 from iosim.core.problem import (
-    LARGEST_SIZE,
     MODELS,
     PROBLEMS,
     MarkedTiles,

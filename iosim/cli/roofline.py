@@ -10,10 +10,11 @@ from typing import Any
 
 import click
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, closest
 from iosim.cli import options as opt
 from iosim.cli.renames import option
-from iosim.core.problem import MarkedTiles, word_bytes
+from iosim.core.problem import MarkedTiles
 from iosim.core.units import parse_int
 from iosim.models.fusion.partitions import family
 from iosim.models.hardware import Hardware

@@ -21,18 +21,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, assert_never
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, closest
+from iosim.base.validate import LARGEST_SIZE, check_range, check_size
 from iosim.core.counts import Counts, Key
-from iosim.core.problem import (
-    LARGEST_SIZE,
-    LIMITS,
-    Attentions,
-    Option,
-    Tensor,
-    check_range,
-    check_size,
-    word_bytes,
-)
+from iosim.core.problem import LIMITS, Attentions, Option, Tensor
 
 _PREFIX = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 # The most values that one axis may have, and that a range may take to make.

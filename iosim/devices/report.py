@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, ProgramError
-from iosim.core.problem import word_bytes
 from iosim.devices.bounds import Setting, link_bounds
 from iosim.devices.counting import LinkCounts, count_links
 from iosim.devices.timing import DeviceTimes, device_times, link_speed

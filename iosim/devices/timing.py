@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError
-from iosim.core.problem import word_bytes
 from iosim.devices.program import Compute, Send
 from iosim.devices.walk import OnDevices
 from iosim.models.hardware import Hardware

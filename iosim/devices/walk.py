@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.base.errors import InputError
-from iosim.core.problem import check_size
+from iosim.base.validate import check_size
 from iosim.devices.ops import OPS
 from iosim.devices.program import (
     Around,

@@ -32,11 +32,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from iosim.base.dtypes import word_bytes
+from iosim.base.validate import check_range, check_size
 from iosim.cache import Cache, replay_many, tiles
 from iosim.cache.partitioned import replay_parts
 from iosim.cache.shared import MOST_DRIFT, Order, drifting, interleaved, lockstep, sweeps
 from iosim.core.counting.numbers import count, peak
-from iosim.core.problem import check_range, check_size, word_bytes
 from iosim.core.units import bytes_of
 from iosim.gpu import l2, launch_trace
 from iosim.gpu.run.job import Job

@@ -26,10 +26,10 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.dtypes import word_bytes
 from iosim.cache import Cache, replay, replay_many
 from iosim.cache.shared import Order, by_clock, by_times, interleaved, sweeps
 from iosim.core.counts import Direction
-from iosim.core.problem import word_bytes
 from iosim.core.program.index import At, Number, Span, Tile, Within, dims, unstacked
 from iosim.core.program.ir import Load, Loop, Store
 from iosim.core.program.space import named_tiles

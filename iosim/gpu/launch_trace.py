@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.base.arrays import Ints
+from iosim.base.dtypes import word_bytes
 from iosim.cache.address_map import resolved
 from iosim.cache.shared import Order
 from iosim.cache.tiles import Passes
-from iosim.core.problem import word_bytes
 from iosim.core.program import space
 from iosim.core.program.block_masks import masks
 from iosim.core.program.index import At, Edge, Number, Plain, Span, Tile, Within, unstacked

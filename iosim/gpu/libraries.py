@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from iosim.base.dtypes import word_bytes
 from iosim.core.algorithms import algorithm
 from iosim.core.algorithms._gradients import column_blocks, differentiate, row_sums_of, weigh
 from iosim.core.algorithms._passes import key_products, row_products, statistics, tile_products
@@ -40,7 +41,6 @@ from iosim.core.problem import (
     Tensor,
     axis,
     option,
-    word_bytes,
 )
 from iosim.core.program.build import Builder, build
 from iosim.core.program.handles import Buffer

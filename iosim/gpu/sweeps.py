@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.base.errors import InputError
+from iosim.base.validate import check_range
 from iosim.cache.shared import MOST_DRIFT, PACE, drifting, paces
-from iosim.core.problem import check_range
 from iosim.core.program.ir import Loop
 from iosim.gpu import l2
 from iosim.gpu.emitter.blocks import Blocks

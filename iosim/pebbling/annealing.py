@@ -30,7 +30,7 @@ import numpy as np
 
 from iosim.base.compiled import available, compiled
 from iosim.base.errors import InputError
-from iosim.core.problem import check_size
+from iosim.base.validate import check_size
 from iosim.pebbling import annealing_loops as state_layout
 from iosim.pebbling.annealing_loops import VOID
 from iosim.pebbling.bits import members

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.core.problem import check_size
+from iosim.base.validate import check_size
 from iosim.pebbling.attention_dags import (
     attention_of,
     gradients_of,

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from iosim.base.errors import InputError
-from iosim.core.problem import check_size
+from iosim.base.validate import check_size
 from iosim.pebbling.bits import mask, members
 from iosim.pebbling.dag import Dag, check_dag
 from iosim.pebbling.game import Move

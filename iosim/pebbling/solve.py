@@ -18,7 +18,7 @@ from typing import Any
 from iosim.base.display import Tabled
 from iosim.base.errors import InputError
 from iosim.base.memory import resident_bytes
-from iosim.core.problem import check_size
+from iosim.base.validate import check_size
 from iosim.pebbling.dag import Dag, check_dag, check_memory
 from iosim.pebbling.game import Game, Move
 from iosim.pebbling.rules import compile_rules

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from iosim.base.errors import InputError
+from iosim.base.validate import check_size
 from iosim.core.algorithms import Algorithm, algorithm
 from iosim.core.counting.numbers import count, peak
 from iosim.core.counts import Counts
 from iosim.core.machine import Machine, Run, simulate
-from iosim.core.problem import Attention, AttentionBackward, check_size
+from iosim.core.problem import Attention, AttentionBackward
 from iosim.core.program.walk import Instance
 from iosim.core.tiling.rules import choose_tiles
 from iosim.core.units import bytes_of

@@ -22,10 +22,11 @@ import numpy as np
 from iosim.base.display import Tabled
 from iosim.base.errors import CapacityError, InputError
 from iosim.base.rows import Table
+from iosim.base.validate import check_size
 from iosim.bounds import BoundClass, BoundRow, bound_class, exact_lower_bounds
 from iosim.core.algorithms import Algorithm, all_algorithms
 from iosim.core.counting.numbers import count
-from iosim.core.problem import Attention, Attentions, Form, check_size
+from iosim.core.problem import Attention, Attentions, Form
 from iosim.core.program.walk import bind
 from iosim.core.tiling import optimal_tiles_many, smallest_capacity
 from iosim.core.units import problem_cells

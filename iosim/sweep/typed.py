@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from iosim.base.errors import InputError, closest
+from iosim.base.validate import whole_number
 from iosim.core.algorithms import algorithm
-from iosim.core.problem import LIMITS, Option, whole_number
+from iosim.core.problem import LIMITS, Option
 from iosim.core.tiling.rules import rule_of
 from iosim.core.units import (
     LONGEST_AXIS,

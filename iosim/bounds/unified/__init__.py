@@ -41,6 +41,7 @@ from typing import Any, Literal
 import numpy as np
 
 from iosim.base.errors import InputError
+from iosim.base.validate import check_size
 from iosim.bounds.base import Floats
 from iosim.bounds.classes import CLASSES, BoundClass, wide
 from iosim.bounds.terms import check_entries, in_chunks
@@ -48,7 +49,6 @@ from iosim.bounds.unified import spills
 from iosim.bounds.unified.caps import bowed, largest_m2, once_cap, recompute_cap
 from iosim.bounds.unified.multipliers import once, recompute
 from iosim.bounds.unified.pv_products import second_segment
-from iosim.core.problem import check_size
 
 __all__ = [
     "CLASSES",

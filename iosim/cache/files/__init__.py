@@ -13,10 +13,10 @@ from pathlib import Path
 
 from iosim.base.errors import InputError
 from iosim.base.registry import registered
+from iosim.base.validate import check_size
 from iosim.base.writing import replacing, target
 from iosim.cache.files._form import TraceForm, cannot
 from iosim.cache.stream import CHUNK, Stream, check_stream
-from iosim.core.problem import check_size
 
 __all__ = [
     "FORMATS",

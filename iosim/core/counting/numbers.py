@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.base.errors import InputError, closest
+from iosim.base.validate import LARGEST_SIZE
 from iosim.core.counting.arrays import AtMost, OnArrays
 from iosim.core.counting.closed import Level, close, highest
 from iosim.core.counting.integers import OnInts
 from iosim.core.counting.poly import Poly
 from iosim.core.counts import Counts, Key
-from iosim.core.problem import LARGEST_SIZE, as_array, derive
+from iosim.core.problem import as_array, derive
 from iosim.core.program.index import Tile
 from iosim.core.program.ir import Program
 from iosim.core.program.space import (

@@ -18,10 +18,11 @@ import numpy as np
 
 from iosim.base.display import Tabled
 from iosim.base.errors import InputError
+from iosim.base.validate import check_size
 from iosim.core.counts import Counts
 from iosim.core.machine.interpreter import run_body
 from iosim.core.machine.places import Array, State
-from iosim.core.problem import check_positions, check_size, in_shape, joined_shape
+from iosim.core.problem import check_positions, in_shape, joined_shape
 from iosim.core.program import space
 from iosim.core.program.block_masks import numbered_tiles
 from iosim.core.program.check import check

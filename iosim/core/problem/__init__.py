@@ -3,8 +3,8 @@
 A problem knows nothing of schedules.  Its sizes bind the axes of any program written for it.  One
 file each, one line each in `PROBLEMS`.
 
->>> LARGEST_SIZE == 2**40, LIMITS, "sinks" in LIMITS_SAY, WORD_BYTES["fp16"]
-(True, ('left', 'right'), True, 2)
+>>> LIMITS, "sinks" in LIMITS_SAY
+(('left', 'right'), True)
 >>> sorted(PROBLEMS), "gpt2" in MODELS, WHOLE.most(3, 4)
 (['attention', 'attention-backward', 'block-sparse', 'copy', 'matmul', 'paged'], True, 4)
 >>> "float64" in str(Array), Attentions == Attention | AttentionBackward
@@ -24,18 +24,14 @@ from iosim.base.errors import InputError, closest
 from iosim.core.problem.attention import Attention
 from iosim.core.problem.backward import AttentionBackward
 from iosim.core.problem.base import (
-    LARGEST_SIZE,
     WHOLE,
     Arithmetic,
     BaseProblem,
     Problem,
     as_array,
-    check_range,
-    check_size,
     in_shape,
     joined_shape,
     size_names,
-    whole_number,
 )
 from iosim.core.problem.blocks import BlockMask, BlockSparse, MarkedTiles
 from iosim.core.problem.copy import Copy
@@ -59,13 +55,11 @@ from iosim.core.problem.matmul import MatMul
 from iosim.core.problem.paged import PagedAttention
 
 __all__ = [
-    "LARGEST_SIZE",
     "LIMITS",
     "LIMITS_SAY",
     "MODELS",
     "PROBLEMS",
     "WHOLE",
-    "WORD_BYTES",
     "Arithmetic",
     "Array",
     "Attention",
@@ -89,8 +83,6 @@ __all__ = [
     "as_array",
     "axis",
     "check_positions",
-    "check_range",
-    "check_size",
     "derive",
     "every_axis",
     "every_option",
@@ -100,8 +92,6 @@ __all__ = [
     "model",
     "option",
     "size_names",
-    "whole_number",
-    "word_bytes",
 ]
 
 # Problems with the sizes and options of attention.
@@ -167,11 +157,6 @@ def every_option() -> dict[str, Option]:
     return {one.name: one for problem in PROBLEMS.values() for one in problem.options()}
 
 
-WORD_BYTES: dict[str, int] = {"fp8": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8}
-# Of what is no number to compute with: ids of tokens, labels, masks.
-OTHER_BYTES: dict[str, int] = {"bool": 1, "int8": 1, "int32": 4, "int64": 8}
-
-
 def model(name: str) -> Attention:
     """Return a named model's attention, options and all, or raise InputError with the nearest name.
 
@@ -181,18 +166,6 @@ def model(name: str) -> Attention:
     if name not in MODELS:
         raise InputError(f"unknown model {name!r}: {closest(name, MODELS)}")
     return MODELS[name][0]
-
-
-def word_bytes(dtype: str, wide: bool = False) -> int:
-    """Bytes of one word of `dtype`; statistics (`wide`) never have fewer than 4.
-
-    >>> word_bytes("fp16"), word_bytes("fp16", wide=True)
-    (2, 4)
-    """
-    known = WORD_BYTES | OTHER_BYTES
-    if dtype not in known:
-        raise InputError(f"unknown dtype {dtype!r}: {closest(dtype, known)}")
-    return max(known[dtype], 4) if wide else known[dtype]
 
 
 def max_error(got: Mapping[str, Array], want: Mapping[str, Array]) -> float:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.base.errors import InputError
-from iosim.core.problem.base import WHOLE, Arithmetic, BaseProblem, as_array, check_size
+from iosim.base.validate import check_size
+from iosim.core.problem.base import WHOLE, Arithmetic, BaseProblem, as_array
 from iosim.core.problem.form import (
     Array,
     Form,

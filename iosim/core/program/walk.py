@@ -8,8 +8,9 @@ from typing import Any, TypeAlias, assert_never
 
 from iosim.base.display import Displayed
 from iosim.base.errors import InputError, closest
+from iosim.base.validate import check_size
 from iosim.core.counts import Direction
-from iosim.core.problem import BlockMask, check_size, derive
+from iosim.core.problem import BlockMask, derive
 from iosim.core.program.block_masks import bound_masks, mask_numbers
 from iosim.core.program.index import At, Index, Number, Plain, Span, Tile, Within, unstacked
 from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store

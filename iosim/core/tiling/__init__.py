@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from iosim.base.arrays import Ints
 from iosim.base.display import Displayed
 from iosim.base.errors import CapacityError, InputError, closest
+from iosim.base.validate import LARGEST_SIZE, check_size
 from iosim.core.counting import numbers
 from iosim.core.counts import Counts
-from iosim.core.problem import LARGEST_SIZE, Mask, check_size
+from iosim.core.problem import Mask
 from iosim.core.program.block_masks import refuse
 from iosim.core.program.ir import Program
 from iosim.core.program.space import fixed_spans

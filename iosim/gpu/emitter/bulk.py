@@ -7,8 +7,8 @@ what is beyond the tensor, and count sectors (`iosim.gpu.emitter.layout`).
 
 from __future__ import annotations
 
+from iosim.base.dtypes import word_bytes
 from iosim.core.counts import Key
-from iosim.core.problem import word_bytes
 from iosim.core.program.ir import Load
 from iosim.core.program.walk import Instance
 from iosim.gpu.emitter import layout

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from iosim.base.validate import check_size
 from iosim.core.counts import Key
-from iosim.core.problem import check_size
 
 
 @dataclass(frozen=True, slots=True)

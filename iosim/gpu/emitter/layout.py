@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
+from iosim.base.dtypes import word_bytes
 from iosim.core.counts import Key
-from iosim.core.problem import Tensor, word_bytes
+from iosim.core.problem import Tensor
 from iosim.core.program.index import At, Index, Number, Plain, Span, Tile, Within, dims, unstacked
 from iosim.core.program.ir import Load, Loop, Store
 from iosim.core.program.space import Env, Range, inside, named_tiles, resolved, running, step

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, closest
 from iosim.base.reading import stored
-from iosim.core.problem import word_bytes
 from iosim.gpu.errors import GpuError
 from iosim.gpu.layers.cases import VARIANTS, LayerCase, Variant
 from iosim.gpu.layers.groups import CompiledGroup

@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, closest
-from iosim.core.problem import check_size, word_bytes
+from iosim.base.validate import check_size
 from iosim.devices import DeviceSchedule, OnDevices, count_links, on_devices, schedule
 from iosim.devices.problems import SumOver
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, assert_never
 
+from iosim.base.dtypes import word_bytes
 from iosim.core.counts import Key
-from iosim.core.problem import word_bytes
 from iosim.core.program.index import At, Number, Plain, Span, Tile, Within, unstacked
 from iosim.core.program.ir import Load, Loop
 from iosim.core.program.space import Env, Range, resolved, step

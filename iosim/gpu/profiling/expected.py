@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, IosimError
 from iosim.core.counting.numbers import count
 from iosim.core.counts import Key
-from iosim.core.problem import word_bytes
 from iosim.core.program.index import Span, Tile, Within, unstacked
 from iosim.core.program.ir import Alloc, Load, Loop, Node, Store, nodes
 from iosim.core.program.walk import Instance, bind

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import IosimError
 from iosim.base.reading import stored
 from iosim.core.counts import Counts, Key
-from iosim.core.problem import word_bytes
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.kernels import KernelItems, count_items
 from iosim.gpu.errors import GpuError

@@ -11,10 +11,11 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import CapacityError, InputError
 from iosim.core.algorithms._entry import Algorithm
 from iosim.core.counting.numbers import peak
-from iosim.core.problem import Option, size_names, word_bytes
+from iosim.core.problem import Option, size_names
 from iosim.core.program.block_masks import masks
 from iosim.core.program.walk import bind
 from iosim.core.tiling.gpu import gpu_tiles

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.reading import stored
 from iosim.core.counting.numbers import count
-from iosim.core.problem import AttentionBackward, word_bytes
+from iosim.core.problem import AttentionBackward
 from iosim.core.program.walk import bind
 from iosim.gpu.emitter.nests import one_kernel
 from iosim.gpu.errors import GpuError

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import CapacityError, InputError
 from iosim.core.algorithms import ALGORITHMS
 from iosim.core.counting.numbers import count, peak
 from iosim.core.counts import Direction
-from iosim.core.problem import word_bytes
 from iosim.core.program.block_masks import masks
 from iosim.core.units import bytes_of, parse_int
 from iosim.gpu.emitter import layout

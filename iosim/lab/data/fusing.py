@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from iosim.core.problem import word_bytes
+from iosim.base.dtypes import word_bytes
 from iosim.models.fusion import Absent, Illegal, fused, kernel
 from iosim.models.fusion.best import cheapest
 from iosim.models.fusion.groups import Groups, bits

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.dtypes import word_bytes
 from iosim.core.counting.numbers import count
-from iosim.core.problem import word_bytes
 from iosim.gpu import l2, sweeps
 from iosim.gpu.records.counters import BOUNDARIES
 from iosim.gpu.records.plain import read_json

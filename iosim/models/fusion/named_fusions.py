@@ -9,7 +9,7 @@ from pathlib import Path
 
 from iosim.base.errors import InputError, closest
 from iosim.base.renamed import rename_argument
-from iosim.core.problem import check_size
+from iosim.base.validate import check_size
 from iosim.models.fusion.best import best
 from iosim.models.fusion.groups import Groups
 from iosim.models.fusion.partitions import Partition, partition

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from iosim.base.errors import InputError, closest
 from iosim.base.progress import track
 from iosim.base.renamed import rename_argument
-from iosim.core.problem import check_size
+from iosim.base.validate import check_size
 from iosim.models.fusion.groups import Groups, ordered
 from iosim.models.fusion.kernels import FusedKernel, kernel, recomputed
 from iosim.models.fusion.members import Illegal

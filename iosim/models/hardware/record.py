@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from iosim.base.dtypes import WORD_BYTES, word_bytes
 from iosim.base.errors import InputError, closest
-from iosim.core.problem import WORD_BYTES, word_bytes
 
 KIB, MIB, GIB, GB, TERA = 2**10, 2**20, 2**30, 10**9, 10**12
 

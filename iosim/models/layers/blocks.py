@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, closest
-from iosim.core.problem import MarkedTiles, word_bytes
+from iosim.core.problem import MarkedTiles
 from iosim.models.layers.backward import backward
 from iosim.models.layers.graph import Graph
 from iosim.models.layers.models import Config, positive

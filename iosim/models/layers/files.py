@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, closest
 from iosim.base.progress import track
 from iosim.base.reading import parse, read_mask, read_text
-from iosim.core.problem import MarkedTiles, word_bytes
+from iosim.core.problem import MarkedTiles
 from iosim.models.layers.graph import Graph
 from iosim.models.layers.writing import VERSION, Groups, to_json
 from iosim.models.operators import Operand, Operator, operand, operator

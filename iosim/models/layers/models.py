@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from iosim.base.errors import InputError, closest
-from iosim.core.problem import MODELS, Attention, check_size, whole_number
+from iosim.base.validate import check_size, whole_number
+from iosim.core.problem import MODELS, Attention
 
 FAMILIES = ("bert", "gpt2", "llama", "mixture")
 

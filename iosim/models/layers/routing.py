@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iosim.base.errors import InputError, closest
-from iosim.core.problem import whole_number
+from iosim.base.validate import whole_number
 
 CHOICES = ("least", "expected")
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, IosimError, closest, install
-from iosim.core.problem import word_bytes
 from iosim.models.layers.graph import Graph
 from iosim.models.layers.lowering import Lowered, Names, Value, sizes
 

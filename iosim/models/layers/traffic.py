@@ -27,9 +27,10 @@ from fractions import Fraction
 from functools import lru_cache
 
 from iosim.base.errors import CapacityError, InputError
+from iosim.base.validate import check_size
 from iosim.core.algorithms import algorithm
 from iosim.core.counting.numbers import count
-from iosim.core.problem import BlockSparse, MarkedTiles, check_size
+from iosim.core.problem import BlockSparse, MarkedTiles
 from iosim.core.program.walk import bind
 from iosim.core.tiling import optimal_tiles
 from iosim.core.tiling.rules import choose_tiles

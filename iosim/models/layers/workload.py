@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from iosim.core.problem import word_bytes
+from iosim.base.dtypes import word_bytes
 from iosim.models.layers.architectures import ARCHITECTURES, check_request
 from iosim.models.layers.graph import Graph
 from iosim.models.layers.models import Config, positive

@@ -19,10 +19,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, closest
 from iosim.base.renamed import renamed as warn_renamed
-from iosim.core.problem import Attentions, BlockSparse, MatMul, word_bytes
-from iosim.core.problem.base import check_size
+from iosim.base.validate import check_size
+from iosim.core.problem import Attentions, BlockSparse, MatMul
 from iosim.models.operators.flop import Outline, Shape, Tally
 
 Class = Literal["contraction", "normalisation", "elementwise", "communication"]

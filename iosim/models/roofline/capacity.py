@@ -12,7 +12,7 @@ counted; activations are not.
 
 from __future__ import annotations
 
-from iosim.core.problem import word_bytes
+from iosim.base.dtypes import word_bytes
 from iosim.models.layers.graph import Graph
 from iosim.models.layers.workload import Workload
 from iosim.models.operators import Operand

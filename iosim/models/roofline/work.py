@@ -17,9 +17,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError
 from iosim.base.progress import track
-from iosim.core.problem import word_bytes
 from iosim.models.fusion import Absent, fused, partition
 from iosim.models.hardware import Hardware
 from iosim.models.layers.graph import Graph

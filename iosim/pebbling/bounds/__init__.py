@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from iosim.core.problem import check_size
+from iosim.base.validate import check_size
 from iosim.pebbling.bounds import compulsory, moments, trees, wavefront
 from iosim.pebbling.bounds.order import PartialOrder
 from iosim.pebbling.dag import Dag, check_dag, check_memory
