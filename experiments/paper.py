@@ -2,8 +2,9 @@
 
 ``python -m experiments.paper`` writes them into the folder `build` there (``--out`` says another
 one): `numbers.tex` with a macro for each number, a `.tex` for each table, `gap.pdf`.  The same
-source gives the same bytes.  `main.tex` has no computed number of its own; tests/test_paper.py
-holds its macros against those that are declared here.  Needs ``.[proofs]``.
+source gives the same bytes.  `main.tex` has no computed number of its own;
+tests/report/test_paper.py holds its macros against those that are declared here.  Needs
+``.[proofs]``.
 """
 
 from __future__ import annotations

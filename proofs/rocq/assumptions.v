@@ -1,4 +1,4 @@
-(** What the theorems rest on; [tests/test_rocq.py] and [iosim prove] compare the
+(** What the theorems rest on; [tests/bounds/test_rocq.py] and [iosim prove] compare the
     answer with [assumptions.txt]. *)
 From iosim Require Import theorems theorems_classes.
 Print Assumptions product_words.

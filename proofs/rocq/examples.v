@@ -1,6 +1,6 @@
 (** * Schedules that compute, so that the theorems are not empty
 
-    Optimal ones of the pebble solver; [tests/test_rocq.py] compares the costs. *)
+    Optimal ones of the pebble solver; [tests/bounds/test_rocq.py] compares the costs. *)
 
 From mathcomp Require Import all_ssreflect.
 From iosim Require Import model.

@@ -30,7 +30,7 @@ class Regime:
 
 
 # The classes of most schedules, and of those that load every word of Q once, store every entry of O
-# once, load none and no row sum, and store no score (tests/test_stationary.py counts them).
+# once, load none and no row sum, and store no score (tests/bounds/test_stationary.py counts them).
 WIDE = ("once", "recompute", "trees", "recompute-trees")
 STATIONARY = (*WIDE, "stationary")
 ANYWHERE = Regime("any M", lambda problem, M: True)
