@@ -481,7 +481,7 @@ def test_a_graph_with_a_mask_in_both_commands() -> None:
             "needs 1247232 words with these tiles and this mask, and M is 116736: use M >= 1247232",
         ),
         (("fuse", "--graph", "mine.toml", *MASK), "a graph's file has masks of its own"),
-        (("fuse", "chain", "--k", "2", "--words", "4", *MASK), "--mask is of a model"),
+        (("fuse", "chain", "--length", "2", "--words", "4", *MASK), "--mask is of a model"),
         (
             ("fuse", *MODEL[:2], "--phase", "decode", "--N", "1024", *MASK),
             r"block mask: the mask .* need booleans of shape \(1, 8\)",
