@@ -146,7 +146,7 @@ _TILES = r"\r[\d,]+ of {} passes over tiles {}, \d+ s, about \d+ s left"
             _TILES.format("1,839,104", "replayed"),
         ),
         ("16384", ("--method", "tiles", "--policy", "lru"), _TILES.format("14,688,256", "made")),
-        ("1024", (), r"\r[\d,]+ of 10,832,896 accesses, \d+ s, about \d+ s left"),
+        ("6144", (), r"\r[\d,]+ of 387,434,496 accesses, \d+ s, about \d+ s left"),
         ("512", ("--out", "slope"), r"\r\d of 4 curves, \d+ s, about \d+ s left"),
     ],
 )
