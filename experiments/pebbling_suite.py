@@ -229,9 +229,10 @@ class Table:
             "limit_s",
             "stopped",
         )
-        write_csv(self.folder / "suite.csv", [{k: row.get(k) for k in columns} for row in order])
         games = [{k: row[k] for k in (*KEY, "cost", "schedule")} for row in order]
+        # Games first: a row that is there has its game, wherever an interrupt comes.
         write_csv(self.folder / "suite_schedules.csv", games)
+        write_csv(self.folder / "suite.csv", [{k: row.get(k) for k in columns} for row in order])
         graphs = [
             {
                 "graph": name,

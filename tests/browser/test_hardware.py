@@ -537,7 +537,9 @@ def test_the_table_is_one_stop_and_arrows_go_on(open_view: Any) -> None:
     assert page.locator(".record-table tr[aria-current=true]").get_attribute("data-row") == "7"
     # Up from the first row to the columns, and down again.
     page.keyboard.press("Home")
+    page.wait_for_function(f"() => {here} === '0'")
     page.keyboard.press("ArrowUp")
+    page.wait_for_function(f"() => {head} !== ''")
     first = page.evaluate(head)
     page.keyboard.press("ArrowRight")
     second = page.evaluate(head)
