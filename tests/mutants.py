@@ -170,6 +170,7 @@ def failing_test(fault: Fault, copy: Path) -> str:
     """The first test of a fault that fails in a copy; ``time`` where tests don't end."""
     command = [sys.executable, "-m", "pytest", "-xq", "-n0", "-p", "no:cacheprovider", "--tb=no"]
     environment = os.environ | {"PYTHONPATH": f"{copy}:{copy / 'tests'}", "ROCQ": "later"}
+    command.append(f"--basetemp={copy.parent / (copy.name + '-tmp')}")  # runs clean up each other's
     files = [f"test_{x}.py" for x in fault.tests.split()]
     known = [fault.found_by] if fault.found_by.startswith("test_") else []
     for names in (known, files):
