@@ -7,7 +7,8 @@
 A fault is one operator, comparison, number or condition of a line that is changed.  The list holds
 faults that tests found when they were drawn; one that lives means that tests have lost power.  A
 line that is not in its file any more is named, and counts as a fault that lives: draw others.
-Exit code 0 where every fault is found, 1 otherwise.
+The same tests have to pass without a fault first.  Exit code 0 where every fault is found, 1 where
+one lives, 2 where there is nothing to plant or tests fail without a fault.
 """
 
 from __future__ import annotations
@@ -22,12 +23,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from queue import Queue
+from typing import TypeVar
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[1]
 LIST = Path(__file__).with_name("mutants.csv")
@@ -220,6 +225,20 @@ def write_faults(faults: list[Fault]) -> None:
         table.writerows(map(asdict, sorted(faults, key=lambda x: (x.file, x.before))))
 
 
+def choose_faults(wing: str, draw: int, seed: int, known: list[Fault]) -> list[Fault]:
+    """Faults of the list, or new ones where some are to be drawn in each folder."""
+    if not draw:
+        return [x for x in known if x.file.startswith(wing)]
+    drawn = [
+        fault
+        for folder in TESTS
+        if folder.startswith(wing)
+        for fault in islice(draw_faults(folder, seed), draw)
+    ]
+    there = {(x.file, x.before) for x in known}
+    return [x for x in drawn if (x.file, x.before) not in there]
+
+
 def main() -> int:
     """Plant the faults that are asked for; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -229,26 +248,30 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args()
     known = read_faults()
-    if asked.draw:
-        folders = [x for x in TESTS if x.startswith(asked.wing)]
-        drawn = [f for x in folders for f in islice(draw_faults(x, asked.seed), asked.draw)]
-        faults = [x for x in drawn if (x.file, x.before) not in {(y.file, y.before) for y in known}]
-    else:
-        faults = [x for x in known if x.file.startswith(asked.wing)]
+    faults = choose_faults(asked.wing, asked.draw, asked.seed, known)
+    if not faults:
+        print(f"no faults in {LIST.name} for {asked.wing or 'any wing'}: draw some, --draw 10")
+        return 2
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(asked.workers) as pool:
         copies: Queue[Path] = Queue()
         for k in range(asked.workers):
             copies.put(copy_tree(Path(folder, str(k))))
 
-        def run(fault: Fault) -> Fault:
+        def in_a_copy(task: Callable[[Fault, Path], T], fault: Fault) -> T:
             copy = copies.get()
             try:
-                return plant(fault, copy)
+                return task(fault, copy)
             finally:
                 copies.put(copy)
 
-        done = []
-        for number, fault in enumerate(pool.map(run, faults), 1):
+        # Without a fault tests pass, or what fails would be taken for a finding.
+        clean = [Fault("", "", "", x) for x in dict.fromkeys(x.tests for x in faults)]
+        for failed in pool.map(partial(in_a_copy, failing_test), clean):
+            if failed:
+                print(f"{failed} fails without a fault: fix it first")
+                return 2
+        done: list[Fault] = []
+        for number, fault in enumerate(pool.map(partial(in_a_copy, plant), faults), 1):
             done.append(fault)
             says = fault.found_by or "LIVES"
             print(f"{number}/{len(faults)} {says}: {fault.file}: {fault.after.strip()}", flush=True)

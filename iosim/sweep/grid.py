@@ -159,7 +159,11 @@ class Sweep:
         """
         if "algo" in options:
             renamed("algo of a sweep", "schedule")
-            options.setdefault("schedule", options.pop("algo"))
+            if options.get("schedule"):
+                raise InputError(
+                    "algo of a sweep is now called schedule, and both are there: give one"
+                )
+            options["schedule"] = options.pop("algo")
         typed = as_text("schedule", options.get("schedule") or "")
         names = tuple(dict.fromkeys(named(x.strip()) for x in typed.split(",")))
         # Those of registered problems, and of those that these algorithms bring.
@@ -218,6 +222,8 @@ class Sweep:
         """
         found = read_toml(path)
         given = {k: v for k, v in options.items() if v is not None and v is not False}
+        if "schedule" in given:
+            found.pop("algo", None)  # its old name
         return cls.of(**(found | given))
 
     @classmethod

@@ -52,7 +52,7 @@ factors = st.decimals("1.000001", 9, places=6) | st.decimals("1.01", 3, places=2
 summands = st.integers(1, 2**40) | st.decimals("0.01", 99, places=2)
 
 
-@examples(3)
+@examples(4)
 @given(bounds, bounds, st.tuples(st.just("x"), factors) | st.tuples(st.just("+"), summands))
 @example(1, 1, ("x", "1.1"))
 @example(7, 7, ("+", "0.01"))

@@ -7,8 +7,10 @@ import warnings
 import pytest
 
 import iosim
+from iosim.base.errors import InputError
 from iosim.base.renamed import renamed
 from iosim.models.operators import operand
+from iosim.sweep import Sweep
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +60,30 @@ def test_dealings_are_shardings():
         "on_devices(deal=…)", "sharding", lambda: devices.on_devices(*ring, deal="zigzag")
     )
     assert found == devices.on_devices(*ring, sharding="zigzag")
+
+
+def test_a_sweeps_algo_is_its_schedule(tmp_path):
+    grid = {"N": 64, "d": 8, "M": 1024}
+    old = _warns("algo of a sweep", "schedule", lambda: Sweep.of(algo="flash2", **grid))
+    assert old == Sweep.of(schedule="flash2", **grid)
+    with pytest.raises(InputError, match="both are there"):
+        Sweep.of(algo="flash2", schedule="naive", **grid)
+    # What is typed takes precedence over a file, by its old name too.
+    (tmp_path / "s.toml").write_text('algo = "flash2"\nN = 64\nd = 8\nM = 1024\n')
+    assert Sweep.from_toml(tmp_path / "s.toml", schedule="naive").algorithms == ("naive",)
+
+
+def test_an_entry_that_is_half_written_is_one_line(tmp_path, monkeypatch):
+    from iosim.base.registry import registered
+
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "lacks_a_field.py").write_text(
+        "from iosim.core.algorithms import Algorithm\nALGORITHM = Algorithm(name='half')\n"
+    )
+    (tmp_path / "lacks_all.py").write_text("")
+    for module in ("lacks_a_field", "lacks_all"):
+        with pytest.raises(InputError, match=f"^{module} makes no ALGORITHM: .*"):
+            registered("algorithm", "half", {"half": module}, "ALGORITHM", iosim.Algorithm)
 
 
 def test_python_itself_shows_the_warning_to_whoever_uses_the_name():

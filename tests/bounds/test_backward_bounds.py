@@ -93,7 +93,9 @@ def test_a_planted_error_is_caught(constant: str, wrong: float, noticing: set[st
     pytest.importorskip("z3")
     module = load_theorem("attention_backward")
     set_wrong(module, constant, wrong)
-    assert noticed("attention_backward", module, noticing) == noticing
+    # All others have to pass; the longest one is run where it is to fail.
+    proved = {s.name for s in steps(module) if s.how == "proved"}
+    assert noticed("attention_backward", module, proved - {"charges"} | noticing) == noticing
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,7 @@ def test_a_lower_bound_that_is_too_large_would_be_caught() -> None:
 
 
 @given(any_problem(), st.integers(1, 30_000), st.integers(1, 30_000))
+@examples(2)
 def test_words_never_grow_with_memory(problem: Problem, M: int, more: int) -> None:
     for b in BOUNDS.values():
         if b.problem == problem.kind and b.applies(problem, M) and b.applies(problem, M + more):

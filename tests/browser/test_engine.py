@@ -238,6 +238,7 @@ def walks(instance: Any) -> bool:
 
 
 @given(bound_programs(), st.data())
+@examples(3 / 2)
 def test_what_cannot_be_bound(engine: Engine, case: Any, data: Any) -> None:
     """Names that are missing or unknown, and values that are no sizes."""
     algorithm, problem, tiles = case

@@ -11,6 +11,7 @@ import pytest
 from engine import Engine
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from sizes import examples
 from strategies import (
     Square,
     dependent_schedules,
@@ -200,6 +201,7 @@ ANY = st.one_of(
 
 
 @given(ANY, st.integers(1, 200))
+@examples(6 / 5)
 def test_best_tiles_of_random_programs(engine: Engine, case: Any, M: int) -> None:
     """Programs whose words fall and rise with parameters in other ways than those of attention."""
     program, sizes, _ = case

@@ -10,6 +10,7 @@ import pytest
 from engine import Engine, build
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from sizes import examples
 from test_engine import Case, cases
 
 import iosim
@@ -169,6 +170,7 @@ def agree(timeline: Engine, case: Case, chosen: list[float]) -> None:
 
 
 @given(case=cases(), chosen=st.lists(st.floats(0, 1), max_size=6))
+@examples(3 / 2)
 def test_moments_are_those_of_a_walk(timeline: Engine, case: Case, chosen: list[float]) -> None:
     agree(timeline, case, chosen)
 

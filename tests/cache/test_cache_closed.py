@@ -42,7 +42,7 @@ def held_to_the_stream(instance):
 @pytest.mark.numbers
 @pytest.mark.parametrize("name", ALWAYS)
 @given(data=st.data())
-@examples(1 / 5)
+@examples(1 / 4)
 def test_the_closed_form_is_what_the_stream_gives(name, data):
     program, sizes, tiles = draw_instance(data, name)
     held_to_the_stream(iosim.bind(program, sizes, tiles))
@@ -50,7 +50,7 @@ def test_the_closed_form_is_what_the_stream_gives(name, data):
 
 @pytest.mark.numbers
 @given(data=st.data())
-@examples(1 / 5)
+@examples(1 / 4)
 def test_passes_that_cut_their_tensors_alike(data):
     """naive with one B_r and one B_c, nothing held."""
     program, sizes, tiles = draw_instance(data, "naive", most=6)

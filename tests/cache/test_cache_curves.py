@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sizes import examples
 
 from iosim.base.compiled import available, interruptible
 from iosim.base.errors import InputError
@@ -74,6 +75,7 @@ traces = st.integers(1, 12).flatmap(
 
 
 @given(trace=traces, line=st.sampled_from([1, 1, 2, 3]), chunk=st.sampled_from([1, 7, 1000]))
+@examples(3 / 2)
 def test_lru_at_every_capacity_is_what_a_list_does(trace, line, chunk):
     at, writes = [a for a, _ in trace], [w for _, w in trace]
     found = curve(of_arrays(at, writes, chunk=chunk), line_words=line)
@@ -96,6 +98,7 @@ def test_lru_at_every_capacity_is_what_a_list_does(trace, line, chunk):
     bypass=st.booleans(),
     block=st.sampled_from([2, 3, 128]),
 )
+@examples(3 / 2)
 def test_opt_at_every_capacity_is_what_belady_does(trace, line, bypass, block):
     at, writes = [a for a, _ in trace], [w for _, w in trace]
     with pytest.MonkeyPatch.context() as patch:

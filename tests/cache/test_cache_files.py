@@ -82,7 +82,7 @@ def test_there_and_back(
 
 
 @given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 20), max_size=60), st.integers(1, 4))
-@examples(1 / 2)
+@examples(3 / 5)
 def test_sparse_addresses_are_numbered_in_their_order(
     tmp_path_factory: pytest.TempPathFactory, ids: list[int], line: int
 ) -> None:

@@ -26,7 +26,7 @@ def loads_no_more(instance: Instance) -> None:
 
 @pytest.mark.numbers
 @given(attention_programs())
-@examples(1 / 2)
+@examples(3 / 5)
 def test_opt_loads_no_more_than_the_schedule_does(case: Any) -> None:
     """Every attention schedule, under every mask that it knows."""
     algorithm, problem, tiles = case

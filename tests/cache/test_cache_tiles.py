@@ -42,7 +42,7 @@ def held_to_words(instance: iosim.Instance, data: Any, **positions: Any) -> Pass
 
 @pytest.mark.parametrize("name", ALWAYS)
 @given(data=st.data())
-@examples(1 / 5)
+@examples(1 / 4)
 def test_tiles_are_replayed_as_their_words_are(name, data):
     program, sizes, tiles = draw_instance(data, name, most=7)
     instance = iosim.bind(program, sizes, tiles)
@@ -54,14 +54,14 @@ def test_tiles_are_replayed_as_their_words_are(name, data):
 
 
 @given(attention_programs(most=6), st.data())
-@examples(1 / 2)
+@examples(4 / 5)
 def test_masks_windows_and_what_cuts_tensors_in_several_ways(drawn: Any, data: st.DataObject):
     algorithm, problem, given_tiles = drawn
     held_to_words(iosim.bind(algorithm.program_for(problem), problem.sizes, given_tiles), data)
 
 
 @given(random_schedules(mixed=True) | dependent_schedules() | split_schedules(), st.data())
-@examples(1 / 2)
+@examples(4 / 5)
 def test_random_programs(drawn: Any, data: st.DataObject):
     try:
         instance = iosim.bind(*drawn)

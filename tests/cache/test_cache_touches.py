@@ -261,7 +261,7 @@ def asked_for(draw: st.DrawFn, instance: Instance) -> dict[str, Any]:
 
 
 @given(attention_programs(most=6), st.data())
-@examples(1 / 2)
+@examples(3 / 5)
 def test_every_attention_schedule_with_all_options(drawn: Any, data: st.DataObject) -> None:
     algorithm, problem, given_tiles = drawn
     instance = iosim.bind(algorithm.program_for(problem), problem.sizes, given_tiles)
@@ -276,6 +276,7 @@ def test_every_attention_schedule_with_all_options(drawn: Any, data: st.DataObje
     | stacked_copies(),
     st.data(),
 )
+@examples(6 / 5)
 def test_random_programs(drawn: Any, data: st.DataObject) -> None:
     try:
         instance = iosim.bind(*drawn)
@@ -285,7 +286,7 @@ def test_random_programs(drawn: Any, data: st.DataObject) -> None:
 
 
 @given(problems(BlockSparse, 6), st.data())
-@examples(1 / 5)
+@examples(3 / 10)
 def test_block_masks(problem: Any, data: st.DataObject) -> None:
     program = iosim.algorithm("block_sparse").program_for(problem)
     given_tiles = {p.name: data.draw(st.integers(1, 7), label=p.name) for p in program.params}
@@ -300,7 +301,7 @@ def test_block_masks(problem: Any, data: st.DataObject) -> None:
 
 
 @given(st.data())
-@examples(1 / 5)
+@examples(3 / 10)
 def test_paged(data: st.DataObject) -> None:
     draw = data.draw
     causal = draw(st.booleans(), label="causal")

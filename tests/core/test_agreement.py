@@ -61,6 +61,7 @@ def check_agreement(algorithm: Any, problem: Any, tiles: dict[str, int]) -> None
 
 @pytest.mark.numbers
 @given(bound_programs(most=draws(17, 11)))
+@examples(3 / 2)
 def test_every_count_agrees(case: Any) -> None:
     check_agreement(*case)
 
@@ -100,7 +101,7 @@ def test_the_agreement_check_can_fail(name: str, monkeypatch: pytest.MonkeyPatch
         check_agreement(algorithm, problem, tiles)
 
 
-@examples(1 / 2)
+@examples(3 / 5)
 @given(bound_programs(most=9))
 @example(
     (
@@ -161,6 +162,7 @@ def test_time_to_count_does_not_grow_with_the_sizes(name: str) -> None:
 
 @pytest.mark.numbers
 @given(random_schedules())
+@examples(5 / 2)
 def test_random_schedules_are_counted_alike(case: Any) -> None:
     """Random schedules: any nesting, any part of any axis, one tile size used twice."""
     program, sizes, tiles = case

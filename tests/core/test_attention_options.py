@@ -70,6 +70,7 @@ def test_pairs_rows_and_columns_of_larger_masks() -> None:
 
 
 @given(attention_options(most=12))
+@examples(2)
 def test_what_is_seen_with_any_options(problem: Any) -> None:
     check_what_is_seen(problem)
 
@@ -78,6 +79,7 @@ def test_what_is_seen_with_any_options(problem: Any) -> None:
 
 
 @given(attention_options())
+@examples(2)
 def test_the_reference_is_the_formula_by_hand(problem: Any) -> None:
     hbm = problem.random(seed=5)
     got, want = problem.reference(hbm)["O"], by_hand(problem, hbm)
@@ -150,6 +152,7 @@ def check_agreement(
 
 @pytest.mark.numbers
 @given(attention_programs(most=draws(13, 7)))
+@examples(3 / 2)
 def test_every_count_agrees(drawn: Any) -> None:
     check_agreement(*drawn)
 
@@ -350,7 +353,7 @@ def test_tiles_are_the_best_of_all(name: str, what: str) -> None:
 
 
 @pytest.mark.slow
-@examples(1 / 5)
+@examples(3 / 10)
 @given(attention_programs(most=11))
 def test_tiles_are_the_best_of_all_at_length(drawn: Any) -> None:
     algorithm, problem, _ = drawn

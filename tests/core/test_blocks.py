@@ -149,6 +149,7 @@ def only(name: str, tiles: Any, masks: Any) -> tuple[dict[str, int], dict[str, A
 
 
 @given(cases())
+@examples(5 / 2)
 def test_every_count_agrees_at_any_pattern(case: Any) -> None:
     """Machine, closed form, sympy, arrays, stream, and a walk over positions."""
     name, problem, tiles, masks = case
@@ -170,7 +171,7 @@ def test_every_count_agrees_at_any_pattern(case: Any) -> None:
     assert (top, found.buffers, found.tiles) in held
 
 
-@examples(1 / 2)
+@examples(3 / 5)
 @given(cases())
 @example(("", BlockSparse(7, 5, 2), {"B_r": 3, "B_c": 2}, {"blocks": np.zeros((3, 3), bool)}))
 def test_outputs_are_those_of_the_mask_spread_over_positions(case: Any) -> None:
@@ -472,7 +473,7 @@ def test_proposition_4_holds_with_its_constant_at_any_pattern(kind: str, d: int,
             assert found.words <= found.bound * rounding * 1.01 + 4 * N * d
 
 
-@examples(1 / 2)
+@examples(3 / 5)
 @given(cases(), st.integers(0, 60))
 def test_words_are_never_below_the_bound(case: Any, more: int) -> None:
     """At any pattern, in little more memory than its blocks need; pairs are its scores."""

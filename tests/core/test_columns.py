@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sizes import examples
 from strategies import Square, dependent_schedules
 
 import iosim
@@ -42,6 +43,7 @@ def one_by_one(program: Any, given: dict[str, Any]) -> None:
 
 
 @given(dependent_schedules(), st.integers(0, 2**32))
+@examples(3 / 2)
 def test_random_programs_are_counted_alike_in_arrays(case: Any, seed: int) -> None:
     program, sizes, tiles = case
     rng = np.random.default_rng(seed)
@@ -108,6 +110,7 @@ def test_python_integers_are_counted_where_64_bits_do_not_reach() -> None:
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 50)] * 2, *[st.integers(-60, 60)] * 2), min_size=1))
+@examples(2)
 def test_floors_add_up(cases: list[tuple[int, int, int, int]]) -> None:
     n, m, a, b = np.array(cases).T
     want = [sum((x * t + y) // (k + 1) for t in range(c)) for c, k, x, y in cases]

@@ -32,11 +32,13 @@ pytestmark = pytest.mark.numbers
 
 
 @given(dependent_schedules(most=draws(40, 9)))
+@examples(5 / 2)
 def test_dependent_loops_are_counted_alike(case: Any) -> None:
     agree(*case)
 
 
 @given(dependent_schedules(most=draws(25, 12), lanes=True))
+@examples(3 / 2)
 def test_lanes_of_unequal_shapes_run_at_once(case: Any) -> None:
     """They drop out of inner loops, run beside one another where a tile is short, and come back."""
     agree(*case)
@@ -67,6 +69,7 @@ def test_lanes_that_are_no_neighbours_change_a_part(lanes: int) -> None:
 
 
 @given(dependent_schedules())
+@examples(3 / 2)
 def test_the_iteration_that_is_said_has_the_peak(case: Any) -> None:
     """Of all iterations, one that has the most words is at these tiles, with these buffers."""
     program, sizes, tiles = case
@@ -434,6 +437,7 @@ def windowed(b: iosim.Builder) -> None:
     st.integers(1, 30),
     st.tuples(*[st.integers(1, 30)] * 4),
 )
+@examples(3 / 2)
 def test_bounds_of_boxes_are_below_everything_inside(
     schedule: Any, N: int, ends: tuple[int, int, int, int]
 ) -> None:

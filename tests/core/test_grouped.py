@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from oracle import Memory, blocks
+from sizes import examples
 
 import iosim
 from iosim.base.errors import CapacityError, InputError
@@ -177,6 +178,7 @@ def grouped(draw: st.DrawFn) -> tuple[str, Any, dict[str, int]]:
 
 @pytest.mark.numbers
 @given(grouped())
+@examples(6 / 5)
 @example(("grouped_rows", Attention(7, 2, 6, kv_heads=2, N_k=3, causal=True), {"B_r": 3, "B_c": 2}))
 @example(("decode", Attention(5, 2, 6, kv_heads=2, N_k=8, window=(9, 1), sinks=2), {"B_c": 3}))
 @example(

@@ -51,6 +51,7 @@ def check_alike(program: Any, sizes: Any, tiles: Any, M: int, hbm: Any) -> Any:
 
 
 @given(bound_programs(most=9) | attention_programs(most=9), st.integers(0, 2))
+@examples(3 / 2)
 def test_schedules_run_as_the_plain_interpreter_runs_them(case: Any, less: int) -> None:
     algorithm, problem, tiles = case
     program = algorithm.program_for(problem)
@@ -61,6 +62,7 @@ def test_schedules_run_as_the_plain_interpreter_runs_them(case: Any, less: int) 
 
 
 @given(random_schedules())
+@examples(3 / 2)
 def test_random_schedules_run_as_the_plain_interpreter_runs_them(case: Any) -> None:
     program, sizes, tiles = case
     top = iosim.peak(iosim.bind(program, sizes, tiles))
@@ -93,7 +95,7 @@ def changed(
     return (*body[:k], *[node] * (2 * (kind == "double")), *body[k + 1 :])
 
 
-@examples(3)
+@examples(4)
 @given(bound_programs(most=6), st.integers(1, 2), st.integers(0, 1), st.integers(0, 2**32))
 def test_wrong_programs_are_refused_alike(case: Any, times: int, less: int, number: int) -> None:
     """With the same message, or run alike where a change happens to be none or a right one."""

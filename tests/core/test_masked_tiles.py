@@ -68,6 +68,7 @@ CASES = [
 
 
 @given(st.sampled_from(CASES), st.integers(1, 40), st.data())
+@examples(5 / 2)
 def test_bounds_of_boxes_are_below_everything_inside(
     case: tuple[str, int], N: int, data: Any
 ) -> None:
@@ -215,6 +216,7 @@ SOLVED = [
     st.integers(1, 4),
     st.data(),
 )
+@examples(2)
 def test_no_more_of_a_tile_fits_than_its_reach(
     case: tuple[str, str, str], options: dict[str, Any] | None, N: int, d: int, data: Any
 ) -> None:
@@ -280,7 +282,7 @@ def test_large_sizes_are_bounded_as_well(
     assert sum(looks) < 4000
 
 
-@examples(1 / 2)
+@examples(3 / 5)
 @given(st.sampled_from([0, 1, 2]), st.integers(1, 12), st.integers(1, 3), st.data())
 def test_no_more_of_a_hold_fits_than_its_reach(k: int, N: int, d: int, data: Any) -> None:
     traced, sizes = program("flash2_keep", OPTIONS[k]), problem(N, OPTIONS[k], d).sizes
@@ -316,7 +318,7 @@ def test_a_sum_over_few_tiles_is_bounded_tile_by_tile(span: str) -> None:
         assert int(OnArrays(low, high)(atom)[0]) == min(words)
 
 
-@examples(3)
+@examples(4)
 @given(st.data())
 def test_a_sum_of_lengths_is_above_its_integral(data: Any) -> None:
     """Any span whose ends rise with the tile's, at every step between two."""

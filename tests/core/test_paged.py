@@ -107,7 +107,7 @@ def caches(draw: st.DrawFn) -> tuple[PagedAttention, dict[str, int], bool]:
     return problem, {"B_r": draw(st.integers(1, 5))}, draw(st.booleans())
 
 
-@examples(1 / 2)
+@examples(3 / 5)
 @given(caches())
 def test_every_count_of_paged_decoding_agrees(case: Any) -> None:
     problem, tiles, shared = case

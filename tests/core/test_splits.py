@@ -180,7 +180,7 @@ def agree(problem: iosim.Attention, tiles: dict[str, int]) -> None:
     np.testing.assert_allclose(mine, O, rtol=1e-12, atol=1e-12)
 
 
-@examples(1 / 2)
+@examples(3 / 5)
 @given(decodings())
 def test_every_count_of_flash_decoding_agrees(case: Any) -> None:
     agree(*case)
@@ -351,6 +351,7 @@ def test_a_derived_axis_by_points_by_numbers_and_whole() -> None:
 
 
 @given(split_schedules())
+@examples(3 / 2)
 def test_random_schedules_over_the_tiles_of_loops(case: Any) -> None:
     program, sizes, tiles = case
     instance = iosim.bind(program, sizes, tiles)

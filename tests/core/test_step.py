@@ -52,6 +52,7 @@ def stored(algorithm: Any, problem: Any, tiles: Any) -> dict[tuple[str, str], in
 
 @pytest.mark.numbers
 @given(attention_programs(), st.integers(0, 9))
+@examples(3 / 2)
 def test_l_is_stored_and_counted_in_every_way(case: Any, seed: int) -> None:
     check_l(case, seed)
 
@@ -95,7 +96,7 @@ def test_without_it_nothing_changes(name: str) -> None:
     assert "log_sums" not in iosim.show(program)
 
 
-@examples(1 / 2)
+@examples(3 / 5)
 @given(attention_options(most=6), st.sampled_from(FORWARD), st.sampled_from(BACKWARD), st.data())
 def test_a_step_gives_the_gradients(problem: Any, first: str, second: str, data: Any) -> None:
     """The backward pass reads O and L as the forward pass left them, in the same memory."""

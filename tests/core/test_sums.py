@@ -44,7 +44,7 @@ def test_signs_change_where_a_line_turns(line: Line) -> None:
     assert {line(t) < 0 for t in range(at - 5, at)} != {line(t) < 0 for t in range(at, at + 5)}
 
 
-@examples(3)
+@examples(5)
 @given(
     st.integers(0, 40),
     st.lists(

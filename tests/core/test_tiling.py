@@ -85,6 +85,7 @@ def test_candidates_are_those_of_a_list(n: int) -> None:
 
 
 @given(searchable())
+@examples(2)
 def test_equal_to_brute_force(case: Any) -> None:
     algorithm, problem, M = case
     best = brute_force(algorithm, problem, M)
@@ -142,7 +143,7 @@ def test_equal_to_brute_force_with_a_hold(M: int) -> None:
     assert found.total_words == total
 
 
-@examples(1 / 2)
+@examples(3 / 5)
 @given(st.integers(1, 100), st.integers(1, 40), st.integers(1, 30000))
 def test_the_lattice_of_powers_of_two(N: int, d: int, M: int) -> None:
     algorithm, problem = iosim.algorithm("flash2"), Attention(N, d)
@@ -198,6 +199,7 @@ def test_a_larger_hold_may_take_less() -> None:
 
 
 @given(searchable(), st.data())
+@examples(6 / 5)
 def test_equal_to_brute_force_with_fixed_tiles(case: Any, data: Any) -> None:
     algorithm, problem, M = case
     fixed = {
@@ -509,6 +511,7 @@ def test_schedules_that_break_the_usual_facts(schedule: Any) -> None:
 
 
 @given(random_schedules(), st.sampled_from([0, 64]))
+@examples(3 / 2)
 def test_random_schedules_get_their_optimum(case: Any, few: int) -> None:
     """Random schedules, for which any of the usual facts may fail; every tile tried."""
     program, sizes, _ = case

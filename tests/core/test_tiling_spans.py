@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sizes import examples
 from strategies import random_schedules
 
 import iosim
@@ -110,6 +111,7 @@ def check_ties(
 
 
 @given(random_schedules(mixed=True), st.sampled_from([0, 64]), st.booleans(), st.data())
+@examples(5 / 2)
 def test_random_spans_get_their_optimum(case: Any, few: int, long: bool, data: Any) -> None:
     """Spans from and to anything: holds, tile sizes, numbers, names of other axes."""
     program, sizes, _ = case

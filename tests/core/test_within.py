@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sizes import examples
 from strategies import Square
 from walking import agree
 
@@ -96,6 +97,7 @@ FORMULAS = {name: symbols.count(program) for name, program in SCHEDULES.items()}
 
 
 @given(st.sampled_from(list(SCHEDULES)), st.data())
+@examples(3 / 2)
 def test_windows_sinks_and_holds_are_counted_alike(name: str, data: Any) -> None:
     program = SCHEDULES[name]
     sizes = {axis: data.draw(st.integers(1, 12), label=axis) for axis in ("N", "N_k")} | {"d": 2}

@@ -104,7 +104,7 @@ def test_run_count_and_closed_form_agree(name: str, data: Any) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-@examples(1 / 5)
+@examples(1 / 4)
 @given(data=st.data())
 def test_no_schedule_is_below_a_bound(name: str, data: Any) -> None:
     instance = draw_instance(data, name, most=200)
@@ -177,7 +177,7 @@ def test_shardings_are_partitions_and_even(n: int, P: int, name: str) -> None:
 
 
 @given(st.data())
-@examples(1 / 2)
+@examples(3 / 5)
 def test_pairs_are_counted_as_one_by_one(data: Any) -> None:
     n, P = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 9))
     rule = find_sharding(data.draw(st.sampled_from(sorted(SHARDINGS))))

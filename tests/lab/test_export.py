@@ -119,7 +119,7 @@ def check_samples(instance: Instance, moments: list[steps.Moment], targets: list
 
 
 @given(instances(), st.data())
-@examples(1 / 2)
+@examples(3 / 5)
 def test_moments_are_those_of_every_step(instance: Instance, data: st.DataObject) -> None:
     assume(steps.size(instance).steps < 4000)
     moments = check_steps(instance)
@@ -217,7 +217,7 @@ def covered(tensor: str, instance: Instance, ranges: Any) -> set[int]:
 
 
 @given(attention_programs())
-@examples(1 / 5)
+@examples(1 / 4)
 def test_boxes_are_what_is_moved(drawn: Any) -> None:
     entry, problem, tiles = drawn
     try:

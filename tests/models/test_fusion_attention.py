@@ -43,8 +43,11 @@ def at_most(graph: Graph, how: str, M: int, words: int) -> bool:
         return how != "best"
 
 
-@pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("model", "phase"),
+    # An encoder has no decoding.
+    [(m, p) for m in MODELS for p in PHASES if not (m.startswith("bert") and "decode" in p)],
+)
 def test_best_moves_no_more_than_any_fusion_nor_than_fused_attention(
     model: str, phase: str
 ) -> None:
@@ -52,8 +55,6 @@ def test_best_moves_no_more_than_any_fusion_nor_than_fused_attention(
         told: Any = {"batch": 2, "N": 512, "attention": attention, **PHASES[phase]}
         return [part.graph for part in workload(model, phase.split(",")[0], **told).parts]
 
-    if model.startswith("bert") and phase.startswith("decode"):
-        pytest.skip("it has no decoding")
     smaller = 0
     for M in (31_457_280, 116_736, 2_200):
         for graph, one in zip(graphs("unfused"), graphs("fused"), strict=True):

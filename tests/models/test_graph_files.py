@@ -107,6 +107,7 @@ def test_a_file_is_the_graph_that_it_describes(tmp_path: Path) -> None:
 
 
 @given(strategies.graphs())
+@examples(2)
 def test_what_is_written_is_read_back(graph: Graph) -> None:
     text = to_json(graph)
     assert parsed(text).graph == graph
@@ -356,7 +357,7 @@ def strange(seed: random.Random, told: Any, path: tuple[Any, ...] = ()) -> None:
 
 @pytest.mark.numbers
 @given(strategies.graphs(), st.randoms(use_true_random=False), st.integers(1, 4))
-@examples(3)
+@examples(6)
 def test_a_changed_file_is_a_graph_or_one_line(
     graph: Graph, seed: random.Random, changes: int
 ) -> None:

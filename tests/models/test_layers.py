@@ -92,7 +92,7 @@ def configs(draw: Any) -> tuple[Config, int, int, int]:
 
 
 @given_any(configs(), st.sampled_from(WAYS))
-@examples(1 / 2)
+@examples(3 / 5)
 def test_layers_of_any_size(ask: tuple[Config, int, int, int], attention: str) -> None:
     """Prefill is the layer by hand, and decoding gives its last rows."""
     config, batch, N, tokens = ask

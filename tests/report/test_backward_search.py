@@ -73,7 +73,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 )
 
 
-@examples(1 / 2)
+@examples(3 / 5)
 @given(st.sampled_from(EVERY), st.sampled_from(OPTIONS), st.integers(1, 7))
 def test_every_pass_is_right(chosen: Pass, options: dict[str, Any], B: int) -> None:
     """With any options, between passes that are known to be right."""
@@ -105,6 +105,7 @@ def test_passes_of_every_kind_are_there() -> None:
     st.integers(1, 6),
     st.data(),
 )
+@examples(3 / 2)
 def test_no_pass_moves_less_than_is_said(
     chosen: Pass, options: dict[str, Any], N: int, d: int, data: Any
 ) -> None:

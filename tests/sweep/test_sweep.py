@@ -118,7 +118,7 @@ def test_rows_carry_their_tasks(options: dict[str, Any], tmp_path: Path) -> None
         assert all(row[name] == value for name, value in task.sizes)
 
 
-@examples(1 / 5)
+@examples(1 / 4)
 @given(
     name=st.sampled_from([a.name for a in plain_algorithms()]),
     N=st.integers(1, 300),
