@@ -131,7 +131,7 @@ def _report_command(report: GpuReport) -> click.Command:
     "--rewrite",
     old=("--write/--no-write",),
     is_flag=True,
-    help="write each record's table.csv anew",
+    help="write each record's table.csv again",
 )
 @opt.as_json
 def replay(folder: Path, check: bool, rewrite: bool, as_json: bool) -> None:

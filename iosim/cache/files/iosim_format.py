@@ -68,7 +68,7 @@ def write(stream: Stream, path: Path) -> None:
             file.write(_CHECK.pack(zlib.crc32(marks, zlib.crc32(addresses))))
             written += part.address.size
     if written != stream.length:
-        raise InputError(f"a stream of {stream.length} accesses had {written}: make it anew")
+        raise InputError(f"a stream of {stream.length} accesses had {written}: make it again")
 
 
 def read(path: Path, line_words: int, chunk: int) -> Stream:

@@ -43,7 +43,7 @@ def write(stream: Stream, path: Path) -> None:
     for part in stream.chunks():
         size = part.address.size
         if done + size > stream.length:
-            raise InputError(f"a stream of {stream.length} accesses has more: make it anew")
+            raise InputError(f"a stream of {stream.length} accesses has more: make it again")
         here = records[done : done + size]
         here["time"] = np.minimum(np.arange(done, done + size), 2**32 - 1)
         here["object"] = part.address
@@ -54,7 +54,7 @@ def write(stream: Stream, path: Path) -> None:
         done += size
     records.flush()
     if done != stream.length:
-        raise InputError(f"a stream of {stream.length} accesses had {done}: make it anew")
+        raise InputError(f"a stream of {stream.length} accesses had {done}: make it again")
 
 
 def _reserve(file: BinaryIO, size: int) -> None:

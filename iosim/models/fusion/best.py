@@ -13,7 +13,7 @@ Operators in a row are searched as such (`iosim.models.fusion.intervals`).  Any 
    kernels that come together or not at all.  Each piece gets its best partition
    (`iosim.models.fusion.frontier`), once for all pieces that are alike.
 3. **Together.**  If kernels of several pieces wait for each other, these pieces become one, and it
-   is searched anew.
+   is searched again.
 
 The result is exact.  No kernel has operators of two pieces, so every partition of the graph is one
 of each piece, and its words and kernels are their sums.  One that can run does so with the kernels
@@ -144,7 +144,7 @@ def _solve(
         except TooManySteps as error:
             raise InputError(
                 f"{groups.graph.name}: the best of the {sum(map(len, options)):,} legal kernels of "
-                f"{len(piece):,} operators that hang together aren't found in {error}: "
+                f"{len(piece):,} operators that hang together was not found in {error}: "
                 "search its layers one at a time"
             ) from None
     found: list[Places] = []
