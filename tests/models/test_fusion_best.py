@@ -201,7 +201,7 @@ def test_a_graph_that_is_too_large_is_said_to_be(monkeypatch: pytest.MonkeyPatch
         fused(graph, "best", 30)
     monkeypatch.undo()
     monkeypatch.setattr("iosim.models.fusion.frontier.STEPS", 1)
-    with pytest.raises(InputError, match="aren't found in 1 steps"):
+    with pytest.raises(InputError, match="not found in 1 steps"):
         fused(graph, "best", 30)
 
 
