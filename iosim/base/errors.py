@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 
 class IosimError(Exception):
-    """Base of every error that a user can cause and mend.
+    """Base of every error that a user can cause and fix.
 
     >>> from iosim import algorithm
     >>> try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,9 +49,9 @@ def bounds(
 ) -> None:
     """List upper and lower bounds on the words that any schedule moves.
 
-    A lower bound holds for classes of algorithms; "largest of" names those in which it is the
-    largest.  With --class, only lower bounds that hold for that class.  Asymptotic bounds hold up
-    to a constant that is not named: compare them with slopes, never with words.
+    A lower bound holds for classes of algorithms.  The first table has the largest of each class;
+    --class keeps the lower bounds of one class.  Asymptotic bounds hold up to a constant that is
+    not named: compare them with slopes, never with words.
 
     "in Coq" names the statement in proofs/rocq that gives these words, where there is one.
     """
@@ -72,22 +73,35 @@ def bounds(
         opt.print_json(rows)
         return
     several = len({row["M"] for row in rows}) > 1
-    for strength, title in _STRENGTHS.items():
-        if some := [row for row in rows if row["strength"] == strength]:
+    for title, which in _GROUPS.items():
+        if some := [row for row in rows if which(row)]:
             click.echo(title)
-            _print_bounds(some, exact=strength == "exact", several=several)
+            _print_bounds(some, several)
 
 
-# How bounds of each strength are introduced.
-_STRENGTHS = {
-    "exact": "exact bounds, in words (a bound of class once holds for stationary, too):",
-    "asymptotic": "asymptotic bounds, up to a constant that is not named (no number of words):",
+def _exact(row: Mapping[str, Any], kind: str) -> bool:
+    return (row["strength"], row["kind"]) == ("exact", kind)
+
+
+# How bounds are listed: the title of a table, and which bounds are in it.
+_GROUPS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+    "the largest lower bound of each class, in words (stationary is part of once):": (
+        lambda row: bool(row["largest_of"])
+    ),
+    "upper bounds, in words: a named schedule moves at most so many:": (
+        lambda row: _exact(row, "upper")
+    ),
+    "other lower bounds, in words:": (lambda row: _exact(row, "lower") and not row["largest_of"]),
+    "asymptotic bounds: up to a constant that is not named, so no number of words:": (
+        lambda row: row["strength"] == "asymptotic"
+    ),
 }
 
 
-def _print_bounds(rows: Sequence[Mapping[str, Any]], exact: bool, several: bool) -> None:
-    """A table of bounds of one strength; the values of asymptotic ones stand in Ω or O."""
-    columns = ["bound", "kind", "class", *(["words", "largest of"] if exact else ["growth"])]
+def _print_bounds(rows: Sequence[Mapping[str, Any]], several: bool) -> None:
+    """A table of bounds of one group; the values of asymptotic ones stand in Ω or O."""
+    largest = bool(rows[0]["largest_of"])
+    exact, classed = rows[0]["strength"] == "exact", not _exact(rows[0], "upper")
     cells = []
     for b in rows:
         value = "" if b["words"] is None else f"{b['words']:,.0f}"
@@ -96,11 +110,13 @@ def _print_bounds(rows: Sequence[Mapping[str, Any]], exact: bool, several: bool)
         source = f"{b['source']}; in Coq: {b['checked']}" if b["checked"] else b["source"]
         cells.append(
             [b["M"]] * several
-            + [b["name"], b["kind"], _classes(b["class"]), value]
-            + [_classes(b["largest_of"])] * exact
-            + [source if b["applies"] else f"no: {b['reason']}"]
+            + [b["name"]]
+            + [_classes(b["largest_of"] if largest else b["class"])] * classed
+            + [value, source if b["applies"] else f"no: {b['reason']}"]
         )
-    opt.print_table(["M"] * several + columns + ["source, or why it does not apply"], cells)
+    columns = ["bound", *["largest of" if largest else "class"] * classed]
+    columns += ["words" if exact else "growth", "source, or why it does not apply"]
+    opt.print_table(["M"] * several + columns, cells)
 
 
 def _classes(names: Collection[str]) -> str:
@@ -130,7 +146,7 @@ def tightness(
     dtype: str | None,
     as_json: bool,
 ) -> None:
-    """Hold a class's best schedule against its largest lower bound: how far from optimal?
+    """Compare a class's best schedule with its largest lower bound: how far from optimal?
 
     With options (--causal, --kv-heads 8, …) it is the best of the schedules that support them.
     One point prints one object with --json, several print a list.
@@ -178,7 +194,11 @@ def tightness(
 
 
 def _print_points(points: Sequence[Any], klass: str) -> None:
-    """A row for each point; of a single one its tiles and every bound, too."""
+    """A row for each point; of a single one a sentence, its tiles and every bound, too."""
+    if len(points) == 1:
+        more = math.ceil(100 * (points[0].gap - 1))
+        best = f"the best possible schedule of class {klass}"
+        click.echo(f"{points[0].best.algorithm} moves at most {more}% more words than {best}")
     opt.print_table(
         [
             "d",
@@ -207,10 +227,11 @@ def _print_points(points: Sequence[Any], klass: str) -> None:
     if len(points) == 1:
         p = points[0]
         click.echo("tiles  " + ", ".join(f"{k} = {v}" for k, v in p.best.tiles.items()))
-        click.echo(f"every lower bound that applies (class {klass}):")
+        click.echo(f"every lower bound that applies (class {klass}), the largest first:")
+        ranked = sorted(p.bounds, key=lambda b: b.words or 0, reverse=True)
         opt.print_table(
             ["bound", "words", "source"],
-            [[b.name, f"{b.words or 0:,.0f}", b.source] for b in p.bounds],
+            [[b.name, f"{b.words or 0:,.0f}", b.source] for b in ranked],
         )
 
 

@@ -94,6 +94,8 @@ def cache(
     Nothing is loaded explicitly: every operand is read and written where it lies, and the cache
     decides what stays.  Words are between the cache and what is behind it, in the model.
     """
+    if "," in given["policy"]:
+        raise InputError(f"--policy takes one policy, got {given['policy']!r}: run each by itself")
     if (schedule is None) == (trace is None):
         raise InputError("give a schedule, or --trace FILE: one of the two is replayed")
     chosen = [sizes, *(given[x] for x in ("model", "tiles", "mask", "layout"))]

@@ -26,6 +26,29 @@ SECTIONS = {
 }
 # Commands that were renamed: the old name works for one version.
 OLD = {"algorithms": "schedules"}
+# What a newcomer can paste after a command's name, where it needs arguments.
+EXAMPLES = {
+    "count": "naive,flash2 --N 1024 --d 64 --M 96KiB --dtype fp16",
+    "tiles": "flash2 --N 1024 --d 64 --M 96KiB --dtype fp16",
+    "step": "--N 1024 --d 64 --M 96KiB --dtype fp16",
+    "tightness": "--N 262144 --d 64 --M 65536",
+    "bounds": "--N 262144 --d 64 --M 65536",
+    "show": "flash2",
+    "export": "flash2 --N 1024 --d 64 --M 24576 --save flash2.html",
+    "sweep": "--schedule naive,flash2 --N 1024 --d 64 --M 512:65536:x2 --out rows",
+    "collect": "rows",
+    "combine": "rows more --out all",
+    "query": "'SELECT algorithm, min(gap) FROM rows GROUP BY 1' rows",
+    "plot": "rows",
+    "optimal": "matmul --m 2 --n 2 --k 2 --M 4",
+    "roofline": "matmul --m 1024 --n 1024 --k 4096 --machine h100",
+    "fuse": "--model bert-large --phase training --batch 8 --N 512",
+    "l2": "flash2 --N 8192 --d 64 --machine h100",
+    "cache": "flash2 --N 1024 --d 64 --M 24Ki",
+    "gpu emit": "flash2 --N 4096 --d 64 --M 64Ki",
+    "gpu replay": "experiments/data/gpu/h200",
+    "gpu figure": "experiments/data/gpu/h200 figure",
+}
 # Name → (where the command is, the first line of its help).  Beside a group stand its commands.
 Entry = tuple[str, str]
 COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
@@ -63,7 +86,7 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
     ),
     "tightness": (
         "iosim.cli.bounding:tightness",
-        "Hold a class's best schedule against its largest lower bound: how far from optimal?",
+        "Compare a class's best schedule with its largest lower bound: how far from optimal?",
     ),
     "prove": (
         "iosim.cli.bounding:prove",

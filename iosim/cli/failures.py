@@ -28,11 +28,12 @@ def explain(error: BaseException) -> tuple[int, str]:
         return (error.code if isinstance(error.code, int) else INPUT if error.code else 0), ""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, "interrupted"
+    tried = "; ".join(("", *getattr(error, "__notes__", ())))
     if isinstance(error, IosimError):
-        return INPUT, _line(str(error))
+        return INPUT, _line(str(error)) + tried
     if isinstance(error, click.ClickException):
         where = getattr(getattr(error, "ctx", None), "command_path", "iosim")
-        return INPUT, f"{_line(_format_error(error)).rstrip('.')} (see {where} --help)"
+        return INPUT, f"{_line(_format_error(error)).rstrip('.')} (see {where} --help){tried}"
     if isinstance(error, MemoryError):
         return INPUT, _line(f"out of memory ({error}): choose smaller sizes")
     if isinstance(error, OSError) and error.filename is None:
@@ -44,7 +45,7 @@ def explain(error: BaseException) -> tuple[int, str]:
             return INPUT, f"cannot write the output ({error.strerror}): send it elsewhere"
     if isinstance(error, OSError):
         where = f"{os.fspath(error.filename)!r}" if error.filename else "the system"
-        return INPUT, _line(f"{where}: {error.strerror or error}: mend it and try again")
+        return INPUT, _line(f"{where}: {error.strerror or error}: fix it and try again")
     return BUG, (
         _line(f"this is a bug of iosim: {type(error).__name__}: {error}")
         + "; please report it with the command and what IOSIM_DEBUG=1 shows"

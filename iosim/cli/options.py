@@ -193,7 +193,30 @@ def memory(
     default: str | None = None,
 ) -> Callable[[F], F]:
     """``--M``."""
-    return click.option("--M", "M", metavar=metavar, help=f"fast memory: {help}", default=default)
+    return click.option(
+        "--M",
+        "M",
+        metavar=metavar,
+        help=f"fast memory: {help}",
+        default=default,
+        callback=_refuse_machine,
+    )
+
+
+def _refuse_machine(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    """The text of ``--M``.  Raises InputError for the name of a machine, and says what to give."""
+    if not (text and text[0].isalpha()):
+        return text
+    from iosim.models.hardware import MACHINES
+
+    if (found := MACHINES.get(text.lower())) is None:
+        return text
+    if any("--machine" in other.opts for other in ctx.command.params):
+        instead = f"give --machine {found.name} in place of --M"
+    else:
+        held = f"--M {found.sm_words('fp16')}, one core's words of fp16"
+        instead = f"give {held} (iosim machines {found.name} lists all memories)"
+    raise InputError(f"M = {text!r} is a machine, not a size: {instead}")
 
 
 def tile_sizes(help: str, default: str | None = None) -> Callable[[F], F]:

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from iosim.base.errors import InputError, closest
 from iosim.base.renamed import format_renaming
-from iosim.cli.commands import OLD
+from iosim.cli.commands import EXAMPLES, OLD
 from iosim.cli.terminal import note
 
 CODES = (
@@ -17,7 +18,7 @@ CODES = (
     "(IOSIM_DEBUG=1 shows where), 130 interrupted, 141 nobody reads the output."
 )
 # What a newcomer can paste.
-TRY = "Try it: iosim count naive,flash2 --N 1024 --d 64 --M 96KiB --dtype fp16"
+TRY = f"Try it: iosim count {EXAMPLES['count']}"
 
 
 class Lazy(click.Group):
@@ -54,6 +55,17 @@ class Lazy(click.Group):
         module, _, attribute = first.partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; of a misspelled command, the closest one is named."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            near = closest(args[0], self.entries)
+            guess = f": {near}" if near.startswith("did") else ""
+            raise click.UsageError(f"No such command {args[0]!r}{guess}", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The help lines of the registry, whole, by section."""
@@ -117,6 +129,7 @@ def run(
     """Run what the arguments name; returns the exit code.
 
     Raises click.ClickException where the arguments are malformed, and whatever the command raises.
+    The error has an example as its note where an argument is missing, or all of them.
     """
     top = program(entries, sections)
     try:
@@ -124,6 +137,13 @@ def run(
             top.invoke(ctx)
     except click.exceptions.Exit as stop:
         return stop.exit_code
+    except (InputError, click.MissingParameter) as error:
+        path = " ".join(args)
+        if isinstance(error, click.MissingParameter) and error.ctx is not None:
+            path = error.ctx.command_path.removeprefix("iosim ")
+        if path in EXAMPLES:
+            error.add_note(f"try: iosim {path} {EXAMPLES[path]}")
+        raise
     except click.Abort:
         raise KeyboardInterrupt from None
     return 0

@@ -48,8 +48,11 @@ def option(*spelling: str, old: Sequence[str] = (), **attributes: Any) -> Callab
 
 
 def suggest_current(error: click.NoSuchOption) -> click.NoSuchOption:
-    """The error, without old spellings in what it suggests."""
+    """The error, without old spellings in what it suggests; ``-N`` suggests ``--N``."""
     params = error.ctx.command.params if error.ctx else []
     hidden = {x for one in params if getattr(one, "hidden", False) for x in one.opts}
     known = [x for x in error.possibilities or () if x not in hidden]
+    if not error.option_name.startswith("--"):
+        shown = {x for one in params for x in one.opts} - hidden
+        known = sorted((x for x in shown if x.startswith(f"-{error.option_name}")), key=len)[:1]
     return click.NoSuchOption(error.option_name, possibilities=known, ctx=error.ctx)

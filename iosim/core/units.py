@@ -41,6 +41,8 @@ _POWER = r"[0-9]+(?:\^|\*\*)[0-9]+"
 _NUMBER = rf"{_POWER}|[+-]?(?:{_THOUSANDS}|[0-9]+(?:_[0-9]+)*)"
 _INTEGER = re.compile(rf"({_NUMBER})\s*(Ki|Mi|Gi|K|M|G|)")
 _SIZE = re.compile(rf"{_INTEGER.pattern}(B|)")
+# A size whose unit is in the wrong case.
+_CASELESS = re.compile(rf"({_NUMBER})\s*([kmg])(i?)(b?)", re.IGNORECASE)
 
 
 def parse_int(name: str, text: str, least: int = 1, most: int = LARGEST_SIZE) -> int:
@@ -231,9 +233,7 @@ def parse_words(name: str, text: str, dtype: str | None = None, least: int = 1) 
         word_bytes(dtype)  # a wrong dtype is an error even where no unit needs it
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise InputError(
-            f"{name} = {_quoted(text)} is not a size: give words (24576, 1Mi) or bytes (96KiB, 1MB)"
-        )
+        raise InputError(f"{name} = {_quoted(text)} is not a size: {_units_of(text)}")
     number = _number(name, match[1]) * _PREFIX[match[2]]
     if match[3]:
         if dtype is None:
@@ -244,6 +244,20 @@ def parse_words(name: str, text: str, dtype: str | None = None, least: int = 1) 
             )
         number //= word_bytes(dtype)
     return check_size(name, number, least)
+
+
+def _units_of(text: str) -> str:
+    """What to give in place of a text that is no size: its number, where only the case is wrong.
+
+    >>> _units_of("96kb")
+    'write 96KiB (binary) or 96KB (decimal)'
+    """
+    match = _CASELESS.fullmatch(text.strip())
+    if match is None or len(text) > MOST_SHOWN:
+        return "give words (24576, 1Mi) or bytes (96KiB, 1MB)"
+    number, unit, byte = match[1], match[2].upper(), match[4].upper()
+    binary = f"write {number}{unit}i{byte}"
+    return binary if match[3] else f"{binary} (binary) or {number}{unit}{byte} (decimal)"
 
 
 def bytes_of(counts: Counts, tensors: Iterable[Tensor], dtype: str) -> dict[Key, int]:

@@ -23,7 +23,7 @@ import pytest
 
 import iosim
 from iosim import cli
-from iosim.cli.commands import COMMANDS, SECTIONS
+from iosim.cli.commands import COMMANDS, EXAMPLES, SECTIONS
 
 
 @dataclass
@@ -254,7 +254,14 @@ def test_bounds_json() -> None:
         ),
         (("show", "flash2", "--tiles", "B_q=3"), "flash2 has no tile size 'B_q': did you mean"),
         (("show", "flash2", "--N", "9"), "write --tiles"),
-        (("shw",), "No such command 'shw' (see iosim --help)"),
+        (("shw",), "No such command 'shw': did you mean 'show'? (see iosim --help)"),
+        (("zzz",), "No such command 'zzz' (see iosim --help)"),
+        (
+            ("count", "naive", "-N", "64"),
+            "No such option '-N'. Did you mean '--N'? (see iosim count",
+        ),
+        (("count", "naive", "-k", "64"), "No such option '-k'. Did you mean '--k'?"),
+        (("show", "naive", "-x"), "No such option '-x' (see iosim show --help)"),
         (("tiles", "flash2", "--tiles", "auto"), "No such option '--tiles'"),
         (("tiles", "flash2", "--tiles", "auto"), "(see iosim tiles --help)"),
         (
@@ -266,7 +273,19 @@ def test_bounds_json() -> None:
         (("tightness", "--caussal"), "No such option '--caussal'. (Did you mean one of: '--c"),
         (("gpu", "decode", "--N-j", "9"), "No such option '--N-j'. "),
         (("tiles",), "Missing argument 'SCHEDULE' (see iosim tiles --help)"),
-        (("gpu", "emti"), "(see iosim gpu --help)"),
+        (("gpu", "emti"), "'emti': did you mean 'emit'? (see iosim gpu --help)"),
+        (("count", "naive", *GPT2[:4], "--M", "96kb"), "write 96KiB (binary) or 96KB (decimal)"),
+        (("count", "naive", *GPT2[:4], "--M", "1mi"), "M = '1mi' is not a size: write 1Mi\n"),
+        (("count", "naive", *GPT2[:4], "--M", "9pb"), "give words (24576, 1Mi) or bytes"),
+        (
+            ("count", "naive", *GPT2[:4], "--M", "H100"),
+            "M = 'H100' is a machine, not a size: give --M 116736, one core's words of fp16",
+        ),
+        (("l2", "flash2", *GPT2[:4], "--M", "H100"), "give --machine h100 in place of --M"),
+        (
+            ("cache", "flash2", *GPT2, "--policy", "lru,fifo"),
+            "--policy takes one policy, got 'lru,fifo': run each by itself",
+        ),
         (("count", "FLASH3", *GPT2), "unknown algorithm 'FLASH3': did you mean 'flash2'?"),
         (("plot", "missing.csv"), "cannot read 'missing.csv' as a table"),
         (("verify", "--input", "missing.npz"), "cannot read 'missing.npz' as .npz"),
@@ -413,6 +432,16 @@ def test_a_step_that_is_not_run_claims_nothing(monkeypatch: pytest.MonkeyPatch) 
     assert "proved for all values: all reals 0 ≤ t" in done.stdout
 
 
+def named(place: str) -> Any:
+    """The command at an import string."""
+    module, _, attribute = place.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+# Examples that other tests run: they take seconds.
+SLOW = {"gpu replay", "gpu figure"}
+
+
 def entries(among: Any = COMMANDS, before: tuple[str, ...] = ()) -> Any:
     """Every command of the registry: words, place, line of help."""
     for name, (first, second) in among.items():
@@ -425,13 +454,35 @@ def entries(among: Any = COMMANDS, before: tuple[str, ...] = ()) -> Any:
 @pytest.mark.parametrize(("words", "place", "line"), list(entries()), ids=lambda x: str(x[-1])[:9])
 def test_help_of_every_command(words: tuple[str, ...], place: str, line: str) -> None:
     """The registry's line is the command's own, and both are printed whole."""
-    module, _, attribute = place.partition(":")
-    command = getattr(importlib.import_module(module), attribute)
+    command = named(place)
     assert command.name == words[-1]
     assert command.help.splitlines()[0] == line
     for text in (ok(*words[:-1], "--help"), ok(*words, "--help")):
         assert " ".join(line.split()) in " ".join(text.split())
     assert "..." not in ok(*words[:-1], "--help").replace("[ARGS]...", "")
+
+
+def test_where_arguments_are_missing_an_example_can_be_pasted(tmp_path: Path) -> None:
+    """Each is said, and works, after those before it: a sweep's rows are there to be collected."""
+    (tmp_path / "experiments").symlink_to(Path(__file__).parents[2] / "experiments")
+    ok("sweep", *shlex.split("--schedule copy --n 64 --M 8 --out more"), cwd=tmp_path)
+    for name, given in EXAMPLES.items():
+        done = iosim_(*name.split(), cwd=tmp_path)
+        assert done.returncode == 2, name
+        assert done.stderr.endswith(f"; try: iosim {name} {given}\n"), done.stderr
+        if name not in SLOW:
+            ok(*name.split(), *shlex.split(given), cwd=tmp_path)
+    required = {
+        " ".join(words)
+        for words, place, _ in entries()
+        if any(one.required for one in named(place).params)
+    }
+    assert required <= EXAMPLES.keys()
+
+
+def test_no_example_where_something_else_is_wrong() -> None:
+    assert "try:" not in iosim_("tiles", "flash2", "--N", "64").stderr
+    assert "try:" not in iosim_("plot", "missing.csv").stderr
 
 
 def test_a_group_alone_prints_its_help() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -339,6 +340,24 @@ def test_bounds_of_several_M_and_of_one_class() -> None:
             ]
             assert [row["name"] for row in some if row["largest_of"] == [klass]] == [name]
             assert all(row["largest_of"] in ([], [klass]) for row in some)
+
+
+def test_the_largest_bounds_come_first_and_each_bound_once() -> None:
+    from test_cli import ok
+
+    words = ("--N", "1024", "--d", "64", "--M", "4096")
+    rows = json.loads(ok("bounds", *words, "--json"))
+    listed = [line.split()[0] for line in ok("bounds", *words).splitlines() if line[0] != " "]
+    names = [name for name in listed if name in BOUNDS]
+    assert sorted(names) == sorted(row["name"] for row in rows)
+    largest = {row["name"] for row in rows if row["largest_of"]}
+    assert largest == set(names[: len(largest)])
+    lines = ok("tightness", *words).splitlines()
+    given = [int(line.split()[1].replace(",", "")) for line in lines[6:] if line[0] != " "]
+    assert len(given) > 5
+    assert given == sorted(given, reverse=True)
+    gap = float(lines[2].split()[-1])
+    assert f" {math.ceil(100 * gap - 100)}% more words" in lines[0]
 
 
 def test_asymptotic_bounds_are_never_printed_as_words() -> None:
