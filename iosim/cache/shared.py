@@ -31,6 +31,8 @@ Times: TypeAlias = "NDArray[np.int64] | NDArray[np.float64]"
 Clock: TypeAlias = Callable[[Ints, Ints], Times]
 Order: TypeAlias = Callable[[Ints], Clock]
 
+# So many accesses are sorted within a processor's own caches.
+SORTED = 2**16
 PACE = 1000  # ticks that the fastest item takes for half an access
 MOST_DRIFT = 1000  # per mille: then an item may take twice as long
 
@@ -229,7 +231,7 @@ def interleaved(streams: Sequence[Stream], order: Order, chunk: int = CHUNK) -> 
     Args:
         streams: one for each item, in the order in which they begin, over one address space.
         order: `lockstep`, `round_robin`, `drifting`, `by_clock` or `by_times`.
-        chunk: about so many accesses are made at once.
+        chunk: about so many accesses are made at once, at most.
 
     Raises InputError for no streams, and an order of another number of items.
 
@@ -252,7 +254,8 @@ def interleaved(streams: Sequence[Stream], order: Order, chunk: int = CHUNK) -> 
         apart = {id(stream): stream for stream in streams if stream.length}
         few = sum(stream.length for stream in apart.values()) <= chunk
         read = _read_at_once(apart, streams) if few else _read_in_turn(streams)
-        for items, firsts, counts in _windows(lengths, clock, chunk):
+        window = min(chunk, max(SORTED, 4 * len(streams)))
+        for items, firsts, counts in _windows(lengths, clock, window):
             who, nth = np.repeat(items, counts), spread(firsts, counts)
             sort = np.argsort(clock(who, 2 * nth + 1), kind="stable")
             yield read(items, firsts, counts, sort), who[sort]

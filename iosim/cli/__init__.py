@@ -5,6 +5,8 @@ This module imports next to nothing: an interrupt is one line from its first sta
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import signal
 import sys
@@ -76,7 +78,17 @@ def main() -> NoReturn:
     sys.unraisablehook = usual
     if said:
         print(f"iosim: {said}", file=sys.stderr)
+    atexit.register(_spare)
     sys.exit(code)
+
+
+def _spare() -> None:
+    """Leave no garbage to look for among all that a process made, as it ends.
+
+    Triton's bindings say what is left of them, so they are cleared.
+    """
+    if "triton" not in sys.modules:
+        gc.freeze()
 
 
 def _streams() -> None:

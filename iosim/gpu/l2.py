@@ -346,10 +346,11 @@ def spread(ticks: NDArray[np.int64], samples: int = 200) -> float:
     The median over time of the distance between the 10th and the 90th percentile of positions.
     """
     found = []
+    start, stop = ticks.T.astype(float)
     for t in np.linspace(ticks.min(), ticks.max(), samples + 2)[1:-1]:
-        running = ticks[(ticks[:, 0] <= t) & (ticks[:, 1] > t)]
-        if len(running) > 1:
-            at = (t - running[:, 0]) / (running[:, 1] - running[:, 0])
+        running = np.flatnonzero((start <= t) & (stop > t))
+        if running.size > 1:
+            at = (t - start[running]) / (stop[running] - start[running])
             low, high = np.quantile(at, [0.1, 0.9])
             found.append(high - low)
     return float(np.median(found)) if found else 0.0

@@ -292,6 +292,21 @@ def test_a_process_whose_output_lacks_characters(words: str, encoding: str) -> N
     check_escaped(words, encoding, done.returncode, done.stdout)
 
 
+@pytest.mark.parametrize("triton", [False, True])
+def test_nothing_is_looked_for_in_a_process_that_ends(triton: bool) -> None:
+    """As the interpreter shuts down, no collection goes through its objects."""
+    code = f"""
+import atexit, gc, sys
+atexit.register(lambda: print(gc.get_freeze_count() > 1000))
+sys.argv = ["iosim", "--version"]
+sys.modules |= {{"triton": sys}} if {triton} else {{}}
+from iosim.cli import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split()[-1] == str(not triton), done
+
+
 def test_a_bug_is_one_line_with_the_way_to_report_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(*_: Any) -> None:
         raise ZeroDivisionError("division\nby zero")
