@@ -44,9 +44,12 @@ ELSEWHERE = {
 )
 @click.option("--line", "line_words", default="1", metavar="WORDS", help="words in a line")
 @click.option(
-    "--policy", metavar="NAME", default="lru", help=f"who decides what stays: {', '.join(POLICIES)}"
+    "--policy",
+    metavar="NAME",
+    default="lru",
+    help=f"what decides which lines stay: {', '.join(POLICIES)}",
 )
-@click.option("--ways", metavar="INT", help="lines in a set; by default all: fully associative")
+@click.option("--ways", metavar="INT", help="lines per set; by default all: fully associative")
 @click.option(
     "--write",
     type=click.Choice(["back", "through"]),
@@ -73,7 +76,7 @@ ELSEWHERE = {
     "--seed", type=opt.Integer(0, 2**128), default=0, help="seed: of policy random, and of --sample"
 )
 @opt.path("--trace", "replay this file in place of a schedule: .iosim, .oracleGeneral or .csv")
-@opt.save("the references as well: .iosim, .oracleGeneral or .csv")
+@opt.save("the accesses as well: .iosim, .oracleGeneral or .csv")
 @opt.out(
     "slope.csv and a figure: words against capacity of the schedule at "
     "its best tiles, of LRU and OPT, and the lower bound",
@@ -89,7 +92,7 @@ def cache(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Put one schedule's references through a cache that manages itself.
+    """Replay one schedule's accesses through a cache that manages itself.
 
     Nothing is loaded explicitly: every operand is read and written where it lies, and the cache
     decides what stays.  Words are between the cache and what is behind it, in the model.

@@ -18,8 +18,8 @@ SECTIONS = {
         "show",
         "schedules",
     ),
-    "See": ("lab", "plot", "export"),
-    "Many points": ("sweep", "collect", "combine", "query"),
+    "Show": ("lab", "plot", "export"),
+    "Sweep": ("sweep", "collect", "combine", "query"),
     "Check": ("verify", "prove", "optimal", "reproduce"),
     "Models and machines": ("roofline", "fuse", "graph", "machines", "devices", "l2", "cache"),
     "GPU": ("gpu", "profile"),
@@ -74,11 +74,11 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
     ),
     "cache": (
         "iosim.cli.caching:cache",
-        "Put one schedule's references through a cache that manages itself.",
+        "Replay one schedule's accesses through a cache that manages itself.",
     ),
     "l2": (
         "iosim.cli.sharing:l2",
-        "What DRAM has to deliver behind an L2 that many programs share, before a run.",
+        "Predict what DRAM delivers behind an L2 that many programs share.",
     ),
     "bounds": (
         "iosim.cli.bounding:bounds",
@@ -104,8 +104,7 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
     ),
     "collect": (
         "iosim.cli.sweeping:collect",
-        "Carry on with the sweep of a directory: check its shards, redo broken ones, add missing "
-        "ones.",
+        "Resume the sweep in a directory: check its shards, redo broken ones, add missing ones.",
     ),
     "combine": (
         "iosim.cli.sweeping:combine",
@@ -113,11 +112,11 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
     ),
     "query": (
         "iosim.cli.sweeping:query",
-        "Ask the rows of one or more directories in SQL (DuckDB); the table is called rows.",
+        "Query the rows of one or more directories in SQL (DuckDB); the table is called rows.",
     ),
     "reproduce": (
         "iosim.cli.sweeping:reproduce",
-        "Run experiments from scratch and say whether the committed numbers come out again.",
+        "Run experiments from scratch and compare their numbers with the committed ones.",
     ),
     "graph": (
         "iosim.cli.graphs:graph",
@@ -129,15 +128,15 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
     ),
     "roofline": (
         "iosim.cli.roofline:roofline",
-        "The least time of operators on a machine, and what sets it, by both boundaries.",
+        "Find the least time of operators on a machine, and what sets it, by both boundaries.",
     ),
     "fuse": (
         "iosim.cli.fusing:fuse",
-        "Kernels that operators are put into, and the words that this saves at one boundary.",
+        "Choose which operators to fuse into kernels, and count the words that this saves.",
     ),
     "devices": (
         "iosim.cli.devices:devices",
-        "Words between P devices, by link, with lower bounds and times; or list the schedules.",
+        "Count words between P devices, by link, with bounds and times; or list the schedules.",
     ),
     "export": (
         "iosim.cli.export:export",
@@ -153,20 +152,20 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
     ),
     "profile": (
         "iosim.cli.profiling:profile",
-        "What bounds each kernel of a program or of a report of ncu, and the counters that say so.",
+        "Say what bounds each kernel of a program or of an ncu report, and by which counters.",
     ),
     "gpu": (
-        "The same programs on a GPU: emitted as Triton, run, and counted by the hardware.",
+        "Run the same programs on a GPU, as Triton, and compare counts with hardware counters.",
         {
             "emit": ("iosim.cli.gpu:emit", "Print the Triton source of a program."),
             **{name: (f"iosim.cli.gpu:{name}", line) for name, (_, line) in REPORTS.items()},
             "replay": (
                 "iosim.cli.gpu:replay",
-                "Tables from saved reports, with today's model and no GPU.",
+                "Recompute tables from saved reports with the current model; no GPU is needed.",
             ),
             "figure": (
                 "iosim.cli.gpu:figure",
-                "Predicted against measured at both boundaries, from saved reports.",
+                "Plot predicted against measured words at both boundaries, from saved reports.",
             ),
         },
     ),

@@ -62,7 +62,7 @@ def devices(
     show: bool,
     as_json: bool,
 ) -> None:
-    """Words between P devices, by link, with lower bounds and times; or list the schedules."""
+    """Count words between P devices, by link, with bounds and times; or list the schedules."""
     if name is None:
         if P is not None or sizes or model is not None:
             raise InputError("sizes are of a schedule: name one that iosim devices lists")

@@ -30,7 +30,7 @@ MOST_SECONDS, MOST_FPS = 600, 60
 @opt.mask
 @opt.dtype
 @click.option(
-    "--fps", type=opt.Integer(1, MOST_FPS), help="frames of a second, of a movie; 12 if not given"
+    "--fps", type=opt.Integer(1, MOST_FPS), help="frames per second of a movie; 12 if not given"
 )
 @option(
     "--duration",

@@ -81,7 +81,7 @@ def fuse(
     graph: Written | None,
     **given: Any,
 ) -> None:
-    """Kernels that operators are put into, and the words that this saves at one boundary."""
+    """Choose which operators to fuse into kernels, and count the words that this saves."""
     if graph is not None and dtype is not None:
         raise InputError("--dtype is what the graph's file says: leave it out")
     held, named = _memory(M, machine, boundary, dtype or (graph.graph.dtype if graph else "fp16"))

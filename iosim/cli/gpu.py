@@ -42,10 +42,13 @@ directory = click.argument("folder", metavar="DIR", type=opt.PATH)
     "resident",
     old=("--programs",),
     type=opt.Integer(),
-    help="programs that are kept in lockstep; without, none waits",
+    help="programs to keep in lockstep; without it, none waits",
 )
 @click.option(
-    "--every", type=opt.Integer(), default=64, help="column blocks between two gates, in lockstep"
+    "--every",
+    type=opt.Integer(),
+    default=64,
+    help="column blocks between two barriers, in lockstep",
 )
 @click.option("--target", default=PLAIN, help=f"target: {', '.join(TARGETS)}")
 @click.option("--style", default="", help="style: of hopper, waits-first, persistent, or both")
@@ -135,7 +138,7 @@ def _report_command(report: GpuReport) -> click.Command:
 )
 @opt.as_json
 def replay(folder: Path, check: bool, rewrite: bool, as_json: bool) -> None:
-    """Tables from saved reports, with today's model and no GPU."""
+    """Recompute tables from saved reports with the current model; no GPU is needed."""
     saved = replay_all(folder)
     for one in saved:
         if not as_json:
@@ -167,7 +170,7 @@ def replay(folder: Path, check: bool, rewrite: bool, as_json: bool) -> None:
 @directory
 @click.argument("stem", type=opt.PATH, help="where to write, no suffix")
 def figure(folder: Path, stem: Path) -> None:
-    """Predicted against measured at both boundaries, from saved reports."""
+    """Plot predicted against measured words at both boundaries, from saved reports."""
     from iosim.gpu.reports.figure import draw
     from iosim.report.plot import figure_name
 

@@ -25,7 +25,7 @@ _SUFFIXES = (".html", ".htm", ".json")
 def lab(save: Path | None, exercises: Path | None, show: bool | None) -> None:
     """Write the lab as one HTML page that needs no server and no network, and open it.
 
-    With --save it is opened where --open asks for that.
+    With --save, --open opens the page, too.
     """
     from iosim.base.memory import without_collection
     from iosim.base.writing import write_text

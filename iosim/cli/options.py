@@ -59,7 +59,7 @@ WIDTH = 140
 ATTENTIONS = tuple(kind for kind, cls in PROBLEMS.items() if issubclass(cls, MaskedScores))
 # The sizes of all problems: name → help.  Sizes are text, so that iosim itself refuses bad ones.
 SIZES = {name: axis.says for name, axis in every_axis().items()}
-SIZES["batch"] += "; without pages, as many times the heads"
+SIZES["batch"] += "; without pages, they multiply the heads"
 # What may be varied and left out, by name; where a problem has an axis of that name, it is a size.
 OPTIONS = {name: one for name, one in every_option().items() if name not in SIZES}
 # Sizes whose own name is an option of another meaning.
@@ -339,7 +339,7 @@ def machine(
 
 
 def graph(
-    help: str = "a graph of one's own: a file in TOML or JSON", **attributes: Any
+    help: str = "a graph of your own: a file in TOML or JSON", **attributes: Any
 ) -> Callable[[F], F]:
     """``--graph``; the command gets a `Written` as ``graph``, or None where nothing is typed."""
     return click.option("--graph", type=GRAPH, metavar=GRAPH.name, help=help, **attributes)
@@ -396,14 +396,16 @@ schedule_argument = click.argument("schedule", type=SCHEDULE)
 
 def dtype_option(help: str, default: str | None = None) -> Callable[[F], F]:
     """``--dtype``."""
-    return click.option("--dtype", help=f"what a word is: {help}", default=default)
+    return click.option("--dtype", help=f"type of a word: {help}", default=default)
 
 
-dtype = dtype_option("fp16, bf16, fp32, …, for M in bytes (96KiB); count prints bytes")
+dtype = dtype_option(
+    "fp16, bf16, fp32, …; needed where M is in bytes (96KiB), and count prints bytes, too"
+)
 experts = click.option(
     "--experts",
     metavar="least|expected|INT",
-    help="that a layer of a mixture reads: least (if not given), expected by uniform routing",
+    help="experts that a mixture's layer reads: least (default), or expected by uniform routing",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="print JSON")
 

@@ -32,7 +32,7 @@ SINKS = ("blue", "any")  # what outputs must end with: as a rule, and with --any
 @opt.sizes("N", "d", "heads", "m", "n", "k")
 @opt.problem_options("attention")
 @click.option("--format", help="hdag, graphml, node-link or edges, where the file does not say it")
-@click.option("--unit-weights", is_flag=True, help="ignore a file's weights: one word each")
+@click.option("--unit-weights", is_flag=True, help="ignore a file's weights: one word per vertex")
 @click.option("--recompute/--no-recompute", help="values may be computed again")
 @click.option("--partial/--no-partial", help="sums take their terms one at a time")
 @click.option("--sliding", is_flag=True, help="a result may take an operand's pebble")

@@ -50,7 +50,7 @@ class _WithCommand(click.Command):
 @click.option(
     "--kernel",
     metavar="REGEX",
-    help="only kernels whose name has this; of a COMMAND: whose function's name has it",
+    help="only kernels whose name matches; of a COMMAND, whose function's name matches",
 )
 @click.option(
     "--launches",
@@ -62,7 +62,7 @@ class _WithCommand(click.Command):
     "--skip",
     type=opt.Integer(0),
     default=0,
-    help="launches to leave out at first, of a COMMAND",
+    help="launches to skip at the start, of a COMMAND",
 )
 @click.option(
     "--marked", is_flag=True, help="only what is between cudaProfilerStart and Stop, of a COMMAND"
@@ -109,7 +109,7 @@ def profile(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """What bounds each kernel of a program or of a report of ncu, and the counters that say so.
+    """Say what bounds each kernel of a program or of an ncu report, and by which counters.
 
     REPORT is what `ncu --csv` printed, a .ncu-rep, or the folder of a record.  A COMMAND is run
     under ncu with the counters that are needed.

@@ -104,7 +104,7 @@ def roofline(
     tiles: str | None,
     **asked: str | None,
 ) -> None:
-    """The least time of operators on a machine, and what sets it, by both boundaries.
+    """Find the least time of operators on a machine, and what sets it, by both boundaries.
 
     For OPERATOR (attention, matmul, softmax, …) of given sizes, for a whole model in a phase, or
     for a graph.

@@ -41,7 +41,7 @@ M_WORDS = 2**16
     "--drift",
     type=opt.Integer(0),
     metavar="PER_MILLE",
-    help="by which programs differ in speed: 0 to 1000; by default by anything",
+    help="most by which programs differ in speed, 0 to 1000; by default without limit",
 )
 @click.option("--seed", type=opt.Integer(0, 2**32 - 1), default=0, help="seed: of the drift")
 @opt.as_json
@@ -59,7 +59,7 @@ def l2(
     seed: int,
     as_json: bool,
 ) -> None:
-    """What DRAM has to deliver behind an L2 that many programs share, before a run.
+    """Predict what DRAM delivers behind an L2 that many programs share.
 
     In lockstep, and the range if programs drift apart, with the least rows or L2 at which a drift
     does no harm.  Bytes at L2↔DRAM, and beside them at SM↔L2.  For all schedules but those that

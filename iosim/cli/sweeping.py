@@ -38,7 +38,7 @@ directories = click.argument("paths", metavar="DIR...", type=opt.PATH, nargs=-1,
 @opt.dtype
 @opt.tile_sizes("auto, gpu, paper, or like B_r=16:256:x2,B_c=64")
 @click.option("--engine", help="engine: formula, simulate, …")
-@click.option("--policy", metavar="NAME,…", help="who decides what stays: explicit,lru,opt")
+@click.option("--policy", metavar="NAME,…", help="what decides which lines stay: explicit,lru,opt")
 @click.option("--feasible", is_flag=True, help="only points that fit M")
 @opt.path("--config", "a TOML file of these options")
 @click.option("--shard-rows", type=opt.Integer(1, LONGEST_AXIS), help="points in a shard")
@@ -99,7 +99,7 @@ def sweep(
 @csv
 @opt.as_json
 def collect(path: Path, workers: int, dask: str | None, csv: Path | None, as_json: bool) -> None:
-    """Carry on with the sweep of a directory: check its shards, redo broken ones, add missing ones.
+    """Resume the sweep in a directory: check its shards, redo broken ones, add missing ones.
 
     Any number of these may work on one directory.
     """
@@ -113,7 +113,7 @@ def collect(path: Path, workers: int, dask: str | None, csv: Path | None, as_jso
 
 @click.command()
 @directories
-@opt.out("rows that are there stay", required=True)
+@opt.out("existing rows stay", required=True)
 @csv
 @opt.as_json
 def combine(paths: Sequence[Path], out: Path, csv: Path | None, as_json: bool) -> None:
@@ -139,7 +139,7 @@ def combine(paths: Sequence[Path], out: Path, csv: Path | None, as_json: bool) -
 @directories
 @opt.as_json
 def query(sql: str, paths: Sequence[Path], as_json: bool) -> None:
-    """Ask the rows of one or more directories in SQL (DuckDB); the table is called rows.
+    """Query the rows of one or more directories in SQL (DuckDB); the table is called rows.
 
     Nothing but these rows can be read, and nothing written: no other file, no network.
     """
@@ -192,7 +192,7 @@ def _print_stream(batches: Iterator[Any]) -> None:
 @click.argument("names", metavar="[e01 …]", nargs=-1)
 @opt.as_json
 def reproduce(names: Sequence[str], as_json: bool) -> None:
-    """Run experiments from scratch and say whether the committed numbers come out again.
+    """Run experiments from scratch and compare their numbers with the committed ones.
 
     Exit code 1 if one does not.
     """

@@ -26,35 +26,35 @@ __all__ = ["REPORTS", "SavedReport", "gpu_report", "replay"]
 REPORTS: dict[str, tuple[str, str]] = {
     "validate": (
         "iosim.gpu.reports.validate",
-        "Model, kernel and hardware, byte for byte, over algorithms × d × M × N.",
+        "Compare model, kernel and hardware byte for byte, over schedules × d × M × N.",
     ),
     "bench": (
         "iosim.gpu.reports.bench",
-        "The emitted flash2 beside PyTorch's fused and standard attention.",
+        "Time the emitted flash2 compared with PyTorch's fused and standard attention.",
     ),
     "backward": (
         "iosim.gpu.reports.backward",
-        "Backward passes beside PyTorch's, and what its kernels move at SM↔L2.",
+        "Time backward passes compared with PyTorch's, and what its kernels move at SM↔L2.",
     ),
     "decode": (
         "iosim.gpu.reports.decode",
-        "One row against a cache, beside PyTorch's kernel and the bandwidth of HBM (L2↔DRAM).",
+        "Decode one row, compared with PyTorch's kernel and the bandwidth of HBM (L2↔DRAM).",
     ),
     "dram": (
         "iosim.gpu.reports.dram",
-        "DRAM reads of flash2 beside the wave and drift models, plain and in lockstep.",
+        "Compare DRAM reads of flash2, plain and in lockstep, with the wave and drift models.",
     ),
     "paper": (
         "iosim.gpu.reports.paper",
-        "The FlashAttention paper's HBM traffic (L2↔DRAM), measured again.",
+        "Measure the FlashAttention paper's HBM traffic (L2↔DRAM) again.",
     ),
     "devices": (
         "iosim.gpu.reports.devices",
-        "Bytes on the links of several GPUs beside the model, and times with and without overlap.",
+        "Compare bytes on the links of several GPUs with the model, and time them with overlap.",
     ),
     "layers": (
         "iosim.gpu.reports.layers",
-        "Layers of BERT, GPT-2 and Llama 3 in PyTorch, kernel by kernel, beside the model.",
+        "Compare layers of BERT, GPT-2 and Llama 3 in PyTorch with the model, kernel by kernel.",
     ),
 }
 

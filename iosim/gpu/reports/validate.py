@@ -380,7 +380,7 @@ REPORT = GpuReport(
         ReportOption(
             "seed", "0", "seed: of a draw", lambda text: parse_int("seed", text, least=0), "INT"
         ),
-        ReportOption("dtype", "fp16", "what a word is: fp16, bf16, fp32, or several", _dtypes),
+        ReportOption("dtype", "fp16", "type of a word: fp16, bf16, fp32, or several", _dtypes),
         target_option(),
         style_option(),
         COUNTERS_OPTION,
