@@ -50,7 +50,7 @@ REPORTS: dict[str, tuple[str, str]] = {
     ),
     "devices": (
         "iosim.gpu.reports.devices",
-        "Compare bytes on the links of several GPUs with the model, and time them with overlap.",
+        "Compare bytes on links of several GPUs with the model; time with and without overlap.",
     ),
     "layers": (
         "iosim.gpu.reports.layers",
