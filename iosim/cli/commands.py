@@ -22,7 +22,7 @@ SECTIONS = {
     "Sweep": ("sweep", "collect", "combine", "query"),
     "Check": ("verify", "prove", "optimal", "reproduce"),
     "Models and machines": ("roofline", "fuse", "graph", "machines", "devices", "l2", "cache"),
-    "GPU": ("gpu", "profile"),
+    "GPU": ("kernel", "gpu", "profile"),
 }
 # Commands that were renamed: the old name works for one version.
 OLD = {"algorithms": "schedules"}
@@ -153,6 +153,15 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
     "profile": (
         "iosim.cli.profiling:profile",
         "Say what bounds each kernel of a program or of an ncu report, and by which counters.",
+    ),
+    "kernel": (
+        "Count Triton kernels of your own, without a GPU.",
+        {
+            "count": (
+                "iosim.cli.kernel:count",
+                "Count the words that a Triton kernel moves, argument by argument.",
+            ),
+        },
     ),
     "gpu": (
         "Run the same programs on a GPU, as Triton, and compare counts with hardware counters.",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ _NUMPY["bfloat16"] = np.uint16
 
 
 class InterpreterError(IosimError):
-    """Triton is missing, or was imported before the interpreter was switched on."""
+    """Triton is missing, or a kernel is one that it can't interpret."""
 
 
 class HostArray:
@@ -103,7 +104,7 @@ def interpret(
 ) -> Outcome:
     """Run emitted kernels on the CPU.
 
-    Raises InterpreterError where Triton is missing or already imported in compiled mode.
+    Raises InterpreterError where Triton is missing.
 
     >>> import iosim
     >>> from iosim.gpu import emit
@@ -112,19 +113,54 @@ def interpret(
     >>> interpret(emit(copy), problem.random()).counts == iosim.count(copy)
     True
     """
-    switch_on()
-    return run_once(emitted, inputs, dtype, Interpreter(), count=count)
+    with interpreted_triton():
+        return run_once(emitted, inputs, dtype, Interpreter(), count=count)
 
 
-def switch_on() -> None:
-    """Import Triton in interpreted mode: it decides once, when it is first imported."""
-    if "triton" not in sys.modules:
-        os.environ["TRITON_INTERPRET"] = "1"
-    elif os.environ.get("TRITON_INTERPRET") != "1":
-        raise InterpreterError(
-            "triton is already imported in compiled mode: start a new process, "
-            "or set TRITON_INTERPRET=1 before it is imported"
-        )
+@contextmanager
+def interpreted_triton() -> Iterator[None]:
+    """Triton in interpreted mode, within the block.
+
+    Triton decides once, when it is imported.  So there are two copies of its Python modules, and
+    the block sees the one that interprets; kernels that were compiled before, or are later, never
+    see it.
+
+    Raises:
+        InterpreterError: Triton is missing.
+    """
+    switch = os.environ.get("TRITON_INTERPRET")
+    if switch == "1":
+        _prepare()
+        yield
+        return
+    _exchange(_COMPILED, _INTERPRETED)
+    os.environ["TRITON_INTERPRET"] = "1"
+    try:
+        _prepare()
+        yield
+    finally:
+        _exchange(_INTERPRETED, _COMPILED)
+        os.environ.pop("TRITON_INTERPRET")
+        if switch is not None:
+            os.environ["TRITON_INTERPRET"] = switch
+
+
+# What the names of modules begin with while the other copy is in use.  They stay in `sys.modules`,
+# so that Python takes them apart at its end as it does all others.
+_COMPILED, _INTERPRETED = "compiled:", "interpreted:"
+
+
+def _exchange(away: str, back: str) -> None:
+    """Put Triton's Python modules away, and get the other copy back; both share the C++."""
+    names = [x for x in sys.modules if x.partition(".")[0] == "triton" and "._C" not in x]
+    for name in names:
+        sys.modules[away + name] = sys.modules.pop(name)
+    for name in [x for x in sys.modules if x.startswith(back)]:
+        sys.modules[name.removeprefix(back)] = sys.modules.pop(name)
+
+
+def _prepare() -> None:
+    """Import the interpreter, and let it multiply bf16."""
     try:
         from triton.runtime import interpreter
     except ImportError as error:

@@ -1,0 +1,222 @@
+"""Compile a Triton kernel for a GPU that need not be there.
+
+Triton is loaded when something is compiled.  The words of a kernel need its TTIR only; registers,
+spills and shared memory need all the way to machine code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from iosim.base.errors import InputError, install
+
+# Compute capability by the names that people use.
+CAPABILITIES = {"v100": 70, "a100": 80, "a10": 86, "l4": 89, "h100": 90, "h200": 90, "b200": 100}
+
+# Triton warns where this is left open.
+_DEFAULTS: dict[str, Any] = {"enable_fp_fusion": True}
+
+
+@dataclass(frozen=True)
+class CompiledResources:
+    """What a compiled kernel takes of a multiprocessor.
+
+    Attributes:
+        capability: the compute capability that it was compiled for.
+        shared: bytes of shared memory of a program.
+        registers: of a thread.
+        spills: bytes of local memory of a thread.
+        warps: of a program.
+    """
+
+    capability: int
+    shared: int
+    registers: int | None
+    spills: int | None
+    warps: int
+
+
+def load_triton() -> Any:
+    """The module ``triton``.
+
+    Raises:
+        InputError: it isn't installed, or was imported to interpret kernels.
+    """
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        if "triton" in sys.modules:
+            raise InputError("Triton interprets kernels here: count without TRITON_INTERPRET=1")
+        del os.environ["TRITON_INTERPRET"]
+    try:
+        import triton
+        import triton.compiler
+    except ImportError:
+        raise InputError(f"counting a kernel needs Triton: {install('gpu')}") from None
+    return triton
+
+
+def read_capability(gpu: str) -> int:
+    """The compute capability of a GPU, by its name or as ``sm_90``.
+
+    Raises:
+        InputError: for a name that isn't known.
+
+    >>> read_capability("H100"), read_capability("sm_86")
+    (90, 86)
+    """
+    name = gpu.lower().replace("-", "_")
+    if match := re.fullmatch(r"(?:sm_?)?(\d{2,3})a?", name):
+        return int(match[1])
+    if name not in CAPABILITIES:
+        raise InputError(
+            f"--gpu {gpu} isn't known: {', '.join(CAPABILITIES)}, or sm_90 and the like"
+        )
+    return CAPABILITIES[name]
+
+
+def lower_kernel(
+    function: Any,
+    signature: Mapping[str, str],
+    constants: Mapping[str, Any],
+    divisible: Mapping[str, int],
+    options: Mapping[str, Any],
+    capability: int = 90,
+) -> str:
+    """The TTIR of a kernel.
+
+    Args:
+        function: what ``@triton.jit`` gave.
+        signature: types of all arguments, ``constexpr`` for constants.
+        constants: values of the constants.
+        divisible: arguments that are known to be multiples of a number.
+        options: of the compiler, such as ``num_warps``.
+        capability: compute capability of the GPU.
+
+    Raises:
+        InputError: Triton refuses the kernel.
+    """
+    load_triton()
+    from triton._C.libtriton import ir
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler.compiler import make_backend
+
+    backend = make_backend(GPUTarget("cuda", capability, 32))
+    source = _source(function, signature, constants, divisible)
+    parsed = backend.parse_options(_DEFAULTS | dict(options) | source.parse_options())
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, parsed, source.language)
+    with _triton_errors():
+        module = source.make_ir(
+            backend.target,
+            parsed,
+            backend.get_codegen_implementation(parsed),
+            backend.get_module_map(),
+            context,
+        )
+        return str(next(iter(stages.values()))(module, {}))
+
+
+def _source(
+    function: Any,
+    signature: Mapping[str, str],
+    constants: Mapping[str, Any],
+    divisible: Mapping[str, int],
+) -> Any:
+    from triton.compiler import ASTSource
+
+    names = list(function.arg_names)
+    attributes = {(names.index(n),): [["tt.divisibility", k]] for n, k in divisible.items()}
+    return ASTSource(function, dict(signature), dict(constants), attributes)
+
+
+@contextlib.contextmanager
+def _triton_errors() -> Iterator[None]:
+    """Triton's own complaint, in one line."""
+    from triton.compiler.errors import CompilationError
+
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            yield
+    except CompilationError as error:
+        raise InputError(f"Triton can't compile this kernel: {_one_line(error)}") from None
+
+
+def _one_line(error: Exception) -> str:
+    """Of Triton's message: the line and the reason."""
+    node, source = getattr(error, "node", None), getattr(error, "src", None)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    cause = error.__cause__
+    while cause is not None and cause.__cause__ is not None:
+        cause = cause.__cause__
+    reason = str(cause).splitlines()[0] if cause is not None and str(cause) else lines[-1]
+    if node is not None and source:
+        text = source.splitlines()[node.lineno - 1].strip()
+        return f"{text!r}: {reason}"
+    return reason
+
+
+def compile_resources(
+    function: Any,
+    signature: Mapping[str, str],
+    constants: Mapping[str, Any],
+    divisible: Mapping[str, int],
+    options: Mapping[str, Any],
+    capability: int,
+) -> tuple[CompiledResources, dict[str, Any]]:
+    """Compile to machine code; what it takes of a multiprocessor, and the text of each stage.
+
+    Raises:
+        InputError: Triton can't compile the kernel for that GPU.
+    """
+    triton = load_triton()
+    from triton.backends.compiler import GPUTarget
+
+    source = _source(function, signature, constants, divisible)
+    with _triton_errors():
+        try:
+            made = triton.compile(
+                source, GPUTarget("cuda", capability, 32), _DEFAULTS | dict(options)
+            )
+        except (RuntimeError, ValueError, AssertionError) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise InputError(
+                f"Triton can't compile this kernel for sm_{capability}: {reason}"
+            ) from None
+    registers, spills = _read_usage(made.asm.get("cubin", b""))
+    metadata = made.metadata
+    return (
+        CompiledResources(capability, metadata.shared, registers, spills, metadata.num_warps),
+        dict(made.asm),
+    )
+
+
+def _read_usage(cubin: bytes) -> tuple[int | None, int | None]:
+    """Registers and bytes of spills, from Triton's own ``cuobjdump``; None where it isn't there."""
+    import tempfile
+
+    import triton
+
+    program = next(Path(triton.__file__).parent.glob("backends/nvidia/bin/cuobjdump"), None)
+    if program is None or not cubin:
+        return None, None
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        out = subprocess.run(
+            [program, "-res-usage", file.name], capture_output=True, text=True, check=False
+        ).stdout
+    usage = dict(re.findall(r"(REG|STACK|LOCAL):(\d+)", out))
+    if "REG" not in usage:
+        return None, None
+    return int(usage["REG"]), int(usage.get("LOCAL", 0)) + int(usage.get("STACK", 0))

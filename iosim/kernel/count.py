@@ -1,0 +1,164 @@
+"""Count a kernel: words by argument, distinct words, FLOP, footprint, and what a GPU gives it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from iosim.base.display import Tabled
+from iosim.kernel.compiler import CompiledResources, compile_resources, lower_kernel
+from iosim.kernel.evaluate import Reference, evaluate
+from iosim.kernel.flop import FloatOperations
+from iosim.kernel.footprint import Footprint, find_footprint
+from iosim.kernel.ir import parse_module
+from iosim.kernel.launch import KernelCall
+from iosim.kernel.reuse import ReuseCounter, WordReuse
+from iosim.kernel.words import ArgumentTraffic, WordCounter
+
+
+@dataclass(frozen=True)
+class KernelCount(Tabled):
+    """What a launch of a kernel moves and computes, by its TTIR.
+
+    Attributes:
+        kernel: its name.
+        grid: programs along each axis.
+        traffic: (kind, argument) → words; kinds are ``load``, ``store`` and ``atomic``.
+        reuse: (kind, argument) → distinct words, and how often each is referred to.
+        work: floating-point operations.
+        footprint: tiles of one program that are live at once.
+        resources: of a named GPU, or None.
+        remarks: what was assumed.
+
+    >>> from iosim.kernel import count_kernel, describe_launch, load_kernel
+    >>> softmax = load_kernel("docs/examples/softmax.py::softmax")
+    >>> call = describe_launch(softmax, "100", {"columns": 1000}, {}, {"BLOCK": 256})
+    >>> count = count_kernel(call)
+    >>> count.words("load"), count.words("store"), count.programs
+    ({'x': 200000}, {'y': 100000}, 100)
+    >>> count.reuse["load", "x"].times
+    {2: 100000}
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    traffic: dict[tuple[str, str], ArgumentTraffic]
+    reuse: dict[tuple[str, str], WordReuse]
+    work: FloatOperations
+    footprint: Footprint
+    resources: CompiledResources | None = None
+    remarks: list[str] = field(default_factory=list)
+
+    html_by = "iosim.kernel.show:to_html"
+    table_by = "iosim.kernel.show:to_table"
+
+    @property
+    def programs(self) -> int:
+        """Programs of the launch."""
+        x, y, z = self.grid
+        return x * y * z
+
+    def words(self, kind: str) -> dict[str, int]:
+        """Argument → words that references of a kind move."""
+        return {name: t.words for (k, name), t in self.traffic.items() if k == kind}
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that all references ask for; an atomic operation's are read and written."""
+        return sum(
+            t.words * t.width * (2 if kind == "atomic" else 1)
+            for (kind, _), t in self.traffic.items()
+        )
+
+    @property
+    def intensity(self) -> float | None:
+        """Floating-point operations for each byte."""
+        return (self.work.products + self.work.rest) / self.bytes if self.bytes else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For scripts: ``load``, ``store`` and ``atomic`` map arguments to words."""
+        kinds = ("load", "store", "atomic")
+        out: dict[str, Any] = {
+            "kernel": self.kernel,
+            "grid": list(self.grid),
+            "programs": self.programs,
+            **{kind: self.words(kind) for kind in kinds},
+            "hidden": {
+                kind: {n: t.hidden for (k, n), t in self.traffic.items() if k == kind}
+                for kind in kinds
+            },
+            "word_bytes": {name: t.width for (_, name), t in self.traffic.items()},
+            "distinct": {
+                kind: {n: r.distinct for (k, n), r in self.reuse.items() if k == kind}
+                for kind in kinds
+            },
+            "times": {
+                kind: {n: r.times for (k, n), r in self.reuse.items() if k == kind}
+                for kind in kinds
+            },
+            "flop": {"products": self.work.products, "rest": self.work.rest},
+            "bytes": self.bytes,
+            "flop_per_byte": self.intensity,
+            "footprint": {"words": self.footprint.words, "bytes": self.footprint.bytes},
+            "remarks": self.remarks,
+        }
+        if self.resources is not None:
+            out["gpu"] = {
+                "capability": self.resources.capability,
+                "shared_bytes": self.resources.shared,
+                "registers": self.resources.registers,
+                "spill_bytes": self.resources.spills,
+                "warps": self.resources.warps,
+            }
+        return out
+
+
+def count_kernel(
+    launch: KernelCall, capability: int | None = None, reuse: bool = True
+) -> KernelCount:
+    """Count a launch.
+
+    Args:
+        launch: the kernel with its grid and arguments.
+        capability: of the GPU to compile for; by default nothing is compiled to machine code.
+        reuse: whether to count distinct words, too.
+
+    Raises:
+        InputError: Triton refuses the kernel.
+        UnsupportedKernel: an address, a mask or a bound depends on what isn't known.
+
+    >>> from iosim.kernel import describe_launch, load_kernel
+    >>> softmax = load_kernel("docs/examples/softmax.py::softmax")
+    >>> count_kernel(describe_launch(softmax, "8", {"columns": 64}, {}, {"BLOCK": 64})).bytes
+    6144
+    """
+    given = (
+        launch.source.function,
+        launch.types,
+        launch.constants,
+        launch.divisible,
+        launch.options,
+    )
+    functions = parse_module(lower_kernel(*given, capability or 90))
+    words, again = WordCounter(), ReuseCounter()
+
+    def observe(reference: Reference) -> None:
+        words(reference)
+        if reuse:
+            again(reference)
+
+    work = evaluate(functions, launch.to_evaluate(), observe)
+    kernel = next(f for f in functions.values() if f.public)
+    resources = None
+    if capability is not None:
+        resources, _ = compile_resources(*given, capability)
+    return KernelCount(
+        launch.source.name,
+        launch.grid,
+        words.traffic,
+        again.count(),
+        work,
+        find_footprint(kernel),
+        resources,
+        launch.remarks,
+    )

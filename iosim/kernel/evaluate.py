@@ -1,0 +1,654 @@
+"""Evaluate a kernel for all programs at once, and report each reference to memory.
+
+Only what addresses, masks, bounds and conditions depend on is computed (`iosim.kernel.slicing`).
+Loops run one iteration after the other for all programs that are still in them; branches run for
+those that take them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from iosim.base.errors import InputError
+from iosim.kernel.flop import FloatOperations, block_work
+from iosim.kernel.ir import IrBlock, IrFunction, IrOperation, IrRegion, element_type, tile_shape
+from iosim.kernel.semantics import FLOATS, OPERATIONS, array_of, is_float, wrap
+from iosim.kernel.slicing import find_needed
+from iosim.kernel.values import (
+    GRID,
+    MOST,
+    Array,
+    ArrayTooLarge,
+    Descriptor,
+    Pointer,
+    SeparableTile,
+    Value,
+    along,
+    choose,
+    constant,
+    lift,
+)
+
+# Iterations of a loop whose end depends on its own values, before it counts as endless.
+LONGEST = 10_000_000
+_AXES = {"x": 0, "y": 1, "z": 2}
+_BITS = {"i1": 8, "bf16": 16}
+
+
+class UnsupportedKernel(InputError):
+    """A kernel that can't be counted: the file, the line and the reason.
+
+    >>> import numpy as np, triton, triton.language as tl, iosim.kernel
+    >>> @triton.jit
+    ... def gather(y, x, index):
+    ...     i = tl.program_id(0)
+    ...     tl.store(y + i, tl.load(x + tl.load(index + i)))
+    >>> call = iosim.kernel.describe_launch(
+    ...     iosim.kernel.source.unwrap_kernel(gather), "4", {}, {"index": "*i32"}, {})
+    >>> iosim.kernel.count_kernel(call)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    iosim.kernel.evaluate.UnsupportedKernel: ...: the words of index steer the kernel: give them ...
+    """
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What one operation refers to, in all programs that run it at once.
+
+    Attributes:
+        kind: ``load``, ``store`` or ``atomic``.
+        argument: the tensor's name.
+        offsets: words behind the tensor's first one, a sum of arrays.
+        masks: arrays whose product says which elements are referred to.
+        active: the programs that run it, as an array with the grid's axes.
+        tile: the shape of what is referred to.
+        width: bytes of a word.
+        grid: the programs that are evaluated, along each axis.
+        operation: where it comes from.
+    """
+
+    kind: str
+    argument: str
+    offsets: SeparableTile
+    masks: tuple[Array, ...]
+    active: Array
+    tile: tuple[int, ...]
+    width: int
+    grid: tuple[int, int, int]
+    operation: IrOperation
+
+
+@dataclass
+class CallValues:
+    """A launch: the grid and the values of the arguments.
+
+    Attributes:
+        grid: programs along each axis.
+        values: integers and Booleans by name; names of pointers are missing.
+        data: arrays of tensors that steer the kernel, by name, as they lie in memory.
+        descriptors: shape and strides of tensors that come as descriptors, by name.
+    """
+
+    grid: tuple[int, int, int]
+    values: Mapping[str, int | float] = field(default_factory=dict)
+    data: Mapping[str, Array] = field(default_factory=dict)
+    descriptors: Mapping[str, tuple[Sequence[int], Sequence[int]]] = field(default_factory=dict)
+
+
+def evaluate(
+    functions: Mapping[str, IrFunction],
+    launch: CallValues,
+    observe: Callable[[Reference], None],
+) -> FloatOperations:
+    """Run the integer part of a kernel for every program of its grid.
+
+    Args:
+        functions: of the module, by name; the public one is the kernel.
+        launch: the grid and the arguments.
+        observe: what is called with each reference.
+
+    Returns:
+        The floating-point operations that all programs execute.
+
+    Raises:
+        UnsupportedKernel: an address, a mask or a bound depends on what isn't known.
+    """
+    kernel = next(f for f in functions.values() if f.public)
+    needed = {name: find_needed(f, returns=f is not kernel) for name, f in functions.items()}
+    work = FloatOperations()
+    parts = [((0, 0, 0), launch.grid)]
+    while parts:
+        origin, shape = parts.pop()
+        seen: list[Reference] = []
+        part = _Part(functions, needed, launch, origin, shape, seen.append)
+        try:
+            done = part.run_kernel(kernel)
+        except ArrayTooLarge:
+            parts += _halve(origin, shape, kernel)
+            continue
+        work += done
+        for reference in seen:
+            observe(reference)
+    return work
+
+
+def _halve(
+    origin: tuple[int, ...], shape: tuple[int, ...], kernel: IrFunction
+) -> list[tuple[tuple[int, int, int], tuple[int, int, int]]]:
+    """Two halves of a part of the grid, the first one last."""
+    axis = int(np.argmax(shape))
+    if shape[axis] == 1:
+        raise UnsupportedKernel(
+            f"{kernel.name}: one program's tile has more than {MOST:,} elements"
+        )
+    half = shape[axis] // 2
+    out = []
+    for begin, length in ((half, shape[axis] - half), (0, half)):
+        first, lengths = list(origin), list(shape)
+        first[axis] += begin
+        lengths[axis] = length
+        out.append(((first[0], first[1], first[2]), (lengths[0], lengths[1], lengths[2])))
+    return out
+
+
+class _Part:
+    """A part of the grid, evaluated at once."""
+
+    def __init__(
+        self,
+        functions: Mapping[str, IrFunction],
+        needed: Mapping[str, set[str]],
+        launch: CallValues,
+        origin: tuple[int, int, int],
+        shape: tuple[int, int, int],
+        observe: Callable[[Reference], None],
+    ) -> None:
+        self.functions, self.needed_of = functions, needed
+        self.launch, self.shape, self.observe = launch, shape, observe
+        self.origin = origin
+        self.work = FloatOperations()
+        self.needed: set[str] = set()
+        self.written: set[str] = set()
+
+    def run_kernel(self, kernel: IrFunction) -> FloatOperations:
+        """All programs of the part."""
+        values = {
+            name: self.argument(name[1:], type_)
+            for name, type_ in zip(kernel.arguments, kernel.types, strict=True)
+        }
+        self.call(kernel, values, np.ones((1, 1, 1), bool))
+        return self.work
+
+    def argument(self, name: str, type_: str) -> Value:
+        """An argument of the kernel, as a value; None where it isn't given."""
+        if "tensordesc" in type_:
+            if name not in self.launch.descriptors:
+                raise UnsupportedKernel(f"the descriptor {name} has no shape")
+            shape, strides = self.launch.descriptors[name]
+            lengths, steps = (tuple(map(constant, x)) for x in (shape, strides))
+            return Descriptor(Pointer.to(name), lengths, steps, tile_shape(type_))
+        if "ptr<" in type_:
+            return Pointer.to(name)
+        if name not in self.launch.values:
+            return None
+        value = self.launch.values[name]
+        if is_float(type_):
+            return np.full((1,) * GRID, value, FLOATS.get(type_, np.float32))
+        return constant(bool(value) if type_ == "i1" else int(value))
+
+    def call(self, function: IrFunction, values: dict[str, Value], active: Array) -> list[Value]:
+        """Run a function; what it returns."""
+        outer, self.needed = self.needed, self.needed_of[function.name]
+        try:
+            return self.run(function.body, dict(values), active)
+        finally:
+            self.needed = outer
+
+    def run(self, region: IrRegion, env: dict[str, Value], active: Array) -> list[Value]:
+        """Run a region; the values that its last operation gives."""
+        if len(region.blocks) == 1:
+            end = self.run_block(region.entry, env, active)
+            return [env.get(x) for x in end.operands]
+        return self.run_branches(region, env, active)
+
+    def run_block(self, block: IrBlock, env: dict[str, Value], active: Array) -> IrOperation:
+        """Run the operations of a block; the last one, which whoever asked carries out."""
+        work = block_work(block)
+        if work:
+            self.work += work * self.count_programs(active)
+        for op in block.operations[:-1]:
+            self.execute(op, env, active)
+        return block.operations[-1]
+
+    def count_programs(self, active: Array) -> int:
+        """How many programs a mask of the grid is."""
+        total = self.shape[0] * self.shape[1] * self.shape[2]
+        return int(active.sum()) * (total // active.size)
+
+    def execute(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
+        """Run one operation, where anything needs it."""
+        if op.name in EFFECTS:
+            EFFECTS[op.name](self, op, env, active)
+            return
+        if not any(result in self.needed for result in op.results):
+            return
+        if op.name == "tt.get_program_id":
+            axis = _AXES[op.text.split()[0]]
+            first = self.origin[axis]
+            ids = np.arange(first, first + self.shape[axis], dtype=np.int64)
+            env[op.results[0]] = SeparableTile(
+                (ids.reshape([-1 if i == axis else 1 for i in range(3)]),)
+            )
+        elif op.name == "tt.get_num_programs":
+            env[op.results[0]] = constant(self.launch.grid[_AXES[op.text.split()[0]]])
+        elif op.name in OPERATIONS:
+            self.apply(op, env)
+        else:
+            self.refuse(op, f"an address or a bound depends on {op.name}")
+
+    def apply(self, op: IrOperation, env: dict[str, Value]) -> None:
+        """An operation without effects."""
+        values = [env.get(x) for x in op.operands]
+        for name, value in zip(op.operands, values, strict=True):
+            if value is None:
+                self.refuse(op, f"needs {name[1:]}, which isn't given")
+        try:
+            out = OPERATIONS[op.name](op, *values)
+        except NotImplementedError as error:
+            self.refuse(op, f"an address or a bound depends on {error}")
+        for result, value in zip(
+            op.results, out if isinstance(out, tuple) else (out,), strict=True
+        ):
+            env[result] = value
+
+    def refuse(self, op: IrOperation, why: str) -> None:
+        """Stop: by the line of the source, and why."""
+        raise UnsupportedKernel(f"{op.location or op.name}: {why}")
+
+    def read(self, op: IrOperation, name: str, env: dict[str, Value]) -> Value:
+        """A value that an operation needs."""
+        value = env.get(name)
+        if value is None:
+            self.refuse(op, f"needs {name[1:]}, which isn't given")
+        return value
+
+    # Control flow.
+
+    def run_for(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
+        """``scf.for``."""
+        low, high, step = (self.read(op, x, env).dense() for x in op.operands[:3])
+        block = op.regions[0].entry
+        trips = np.maximum(-((low - high) // np.maximum(step, 1)), 0)
+        longest = np.broadcast_to(trips, np.broadcast_shapes(trips.shape, active.shape))
+        live_trips = longest[np.broadcast_to(active, longest.shape)]
+        most, least = (int(live_trips.max()), int(live_trips.min())) if live_trips.size else (0, 0)
+        carried = [env.get(x) for x in op.operands[3:]]
+        results = list(carried)
+        for k in range(most):
+            live = active if k < least else active & (k < trips)
+            env[block.arguments[0]] = SeparableTile((low + k * step,))
+            env.update(zip(block.arguments[1:], carried, strict=True))
+            end = self.run_block(block, env, live)
+            carried = [env.get(x) for x in end.operands]
+            if k < least:
+                results = carried
+                continue
+            for i, result in enumerate(op.results):
+                if result in self.needed:
+                    results[i] = choose(SeparableTile((live,)), carried[i], results[i])
+        env.update(zip(op.results, results, strict=True))
+
+    def run_if(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
+        """``scf.if``."""
+        condition = self.read(op, op.operands[0], env).dense()
+        outcomes: list[list[Value] | None] = []
+        for holds, region in zip((condition, ~condition), op.regions, strict=False):
+            live = active & holds
+            outcomes.append(self.run(region, env, live) if live.any() else None)
+        if not op.results:
+            return
+        yes, no = outcomes
+        for i, result in enumerate(op.results):
+            if result in self.needed:
+                if yes is None or no is None:
+                    env[result] = (yes or no or [None] * len(op.results))[i]
+                else:
+                    env[result] = choose(SeparableTile((condition,)), yes[i], no[i])
+
+    def run_while(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
+        """``scf.while``."""
+        before, after = (region.entry for region in op.regions)
+        carried = [env.get(x) for x in op.operands]
+        results: list[Value] = [None] * len(op.results)
+        live = active
+        for _ in range(LONGEST):
+            env.update(zip(before.arguments, carried, strict=True))
+            end = self.run_block(before, env, live)
+            goes_on = self.read(op, end.operands[0], env).dense()
+            passed = [env.get(x) for x in end.operands[1:]]
+            ends = SeparableTile((live & ~goes_on,))
+            for i, result in enumerate(op.results):
+                if result in self.needed:
+                    old = results[i]
+                    results[i] = passed[i] if old is None else choose(ends, passed[i], old)
+            live = live & goes_on
+            if not live.any():
+                env.update(zip(op.results, results, strict=True))
+                return
+            env.update(zip(after.arguments, passed, strict=True))
+            end = self.run_block(after, env, live)
+            carried = [env.get(x) for x in end.operands]
+        self.refuse(op, f"a loop that doesn't end within {LONGEST:,} iterations")
+
+    def run_branches(self, region: IrRegion, env: dict[str, Value], active: Array) -> list[Value]:
+        """Blocks that branch to each other, such as an early return; each runs once."""
+        order = {block.label: i for i, block in enumerate(region.blocks)}
+        pending: dict[int, tuple[Array, list[Value]]] = {0: (active, [])}
+        out: list[Value] = []
+        for i, block in enumerate(region.blocks):
+            if i not in pending:
+                continue
+            live, given = pending.pop(i)
+            if i:
+                env.update(zip(block.arguments, given, strict=True))
+            end = self.run_block(block, env, live)
+            if end.name == "tt.return":
+                values = [env.get(x) for x in end.operands]
+                out = (
+                    [choose(SeparableTile((live,)), *x) for x in zip(values, out, strict=True)]
+                    if out
+                    else values
+                )
+                continue
+            for mask, (label, names) in zip(self.take(end, env, live), end.successors, strict=True):
+                to = order[label]
+                if to <= i:
+                    self.refuse(end, "a loop made of branches")
+                if mask.any():
+                    values = [env.get(x) for x in names]
+                    pending[to] = _merge(mask, values, pending.get(to))
+        return out
+
+    def take(self, end: IrOperation, env: dict[str, Value], live: Array) -> list[Array]:
+        """The programs that go to each successor of a block."""
+        if end.name == "cf.br":
+            return [live]
+        if end.name != "cf.cond_br":
+            self.refuse(end, f"{end.name} isn't known")
+        holds = self.read(end, end.operands[0], env).dense()
+        return [live & holds, live & ~holds]
+
+    def run_call(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
+        """``tt.call``."""
+        match = re.search(r"@(\"[^\"]+\"|[\w$.]+)", op.text)
+        callee = self.functions[match[1].strip('"')] if match else None
+        if callee is None or callee.name not in self.needed_of:
+            self.refuse(op, "calls a function that isn't there")
+            return
+        values = {n: env.get(x) for n, x in zip(callee.arguments, op.operands, strict=True)}
+        env.update(zip(op.results, self.call(callee, values, active), strict=True))
+
+    # References.
+
+    def load(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
+        """``tt.load``: of pointers, or of a block pointer."""
+        place = self.read(op, op.operands[0], env)
+        if isinstance(place, Descriptor):
+            self.load_tile(op, place, place.starts, active, env, _checked_axes(op))
+            return
+        mask = self.read(op, op.operands[1], env) if len(op.operands) > 1 else None
+        tile = tile_shape(op.types[0])
+        self.refer("load", op, place, _mask_arrays(mask), active, tile)
+        if op.results[0] in self.needed:
+            other = env.get(op.operands[2]) if len(op.operands) > 2 else None
+            env[op.results[0]] = self.fetch(op, place, mask, other, active)
+
+    def store(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
+        """``tt.store``."""
+        place = self.read(op, op.operands[0], env)
+        if isinstance(place, Descriptor):
+            masks, offsets = _tile_of(place, place.starts, _checked_axes(op))
+            self.refer("store", op, offsets, masks, active, place.tile)
+            return
+        mask = self.read(op, op.operands[2], env) if len(op.operands) > 2 else None
+        self.refer("store", op, place, _mask_arrays(mask), active, tile_shape(op.types[0]))
+
+    def update(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
+        """``tt.atomic_rmw`` and ``tt.atomic_cas``."""
+        if any(result in self.needed for result in op.results):
+            self.refuse(
+                op, "what an atomic operation returns steers the kernel (a lock, or a queue)"
+            )
+        place = self.read(op, op.operands[0], env)
+        masked = op.name == "tt.atomic_rmw" and len(op.operands) > 2
+        mask = self.read(op, op.operands[2], env) if masked else None
+        self.refer("atomic", op, place, _mask_arrays(mask), active, tile_shape(op.types[0]))
+
+    def move_tile(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
+        """``tt.descriptor_load``, ``_store`` and ``_reduce``."""
+        kind = {"load": "load", "store": "store", "reduce": "atomic"}[op.name.split("_")[-1]]
+        names = op.operands if kind == "load" else op.operands[:-1]
+        block, *starts = (self.read(op, x, env) for x in names)
+        if kind == "load":
+            self.load_tile(op, block, starts, active, env)
+            return
+        masks, places = _tile_of(block, starts)
+        self.refer(kind, op, places, masks, active, block.tile)
+
+    def move_rows(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
+        """``tt.descriptor_gather`` and ``_scatter``: rows that a tile of numbers names."""
+        kind = "load" if op.name.endswith("gather") else "store"
+        names = op.operands if kind == "load" else op.operands[:-1]
+        block, rows, column = (self.read(op, x, env) for x in names)
+        columns = block.tile[-1]
+        y = SeparableTile((along(np.arange(columns), 1, 2),)).join(column.map(lambda x: lift(x, 2)))
+        x = rows.map(lambda a: np.expand_dims(a, -1))
+        n = tile_shape(next(t for t in op.types if "i32" in t and "tensor<" in t))[0]
+        masks, places = _inside(block, (x, y))
+        self.refer(kind, op, places, masks, active, (n, columns))
+
+    def load_tile(
+        self,
+        op: IrOperation,
+        block: Descriptor,
+        starts: Sequence[SeparableTile],
+        active: Array,
+        env: dict[str, Value],
+        checked: Sequence[int] | None = None,
+    ) -> None:
+        """A tile of a tensor, without what lies outside of it."""
+        masks, places = _tile_of(block, starts, checked)
+        self.refer("load", op, places, masks, active, block.tile)
+        if op.results[0] in self.needed:
+            shape = tile_shape(op.result_type)
+            out = array_of(
+                self.fetch(op, places, SeparableTile(masks) if masks else None, None, active)
+            )
+            full = np.broadcast_to(out, out.shape[:GRID] + block.tile)
+            env[op.results[0]] = wrap(full.reshape(full.shape[:GRID] + shape))
+
+    def refer(
+        self,
+        kind: str,
+        op: IrOperation,
+        pointer: Pointer,
+        masks: tuple[Array, ...],
+        active: Array,
+        tile: tuple[int, ...],
+    ) -> None:
+        """Report a reference, for each argument that the pointer may point to."""
+        for place in pointer.places:
+            live = active & place.when.dense() if place.when else active
+            if not live.any():
+                continue
+            if kind != "load":
+                self.written.add(place.argument)
+            self.observe(
+                Reference(
+                    kind,
+                    place.argument,
+                    place.offset,
+                    masks,
+                    live,
+                    tile,
+                    type_width(op.types[0]),
+                    self.shape,
+                    op,
+                )
+            )
+
+    def fetch(
+        self,
+        op: IrOperation,
+        pointer: Pointer,
+        mask: SeparableTile | None,
+        other: Value,
+        active: Array,
+    ) -> Value:
+        """The numbers that a load gives, from arrays that were given."""
+        if len(pointer.places) > 1:
+            self.refuse(op, "data that steers the kernel comes from several tensors")
+        place = pointer.places[0]
+        if place.argument not in self.launch.data:
+            self.refuse(
+                op,
+                f"the words of {place.argument} steer the kernel: give them with "
+                f"--data {place.argument}=FILE.npy",
+            )
+        if place.argument in self.written:
+            self.refuse(op, f"{place.argument} steers the kernel, which has written it before")
+        data = np.asarray(self.launch.data[place.argument]).reshape(-1)
+        offsets = place.offset.dense()
+        live = np.broadcast_arrays(lift(active, offsets.ndim - GRID), offsets)[0]
+        if mask is not None:
+            live = live & mask.dense()
+        wide = np.broadcast_to(offsets, live.shape)[live]
+        if wide.size and (wide.min() < 0 or wide.max() >= data.size):
+            self.refuse(op, f"reads {place.argument}[{wide.max()}]: it has {data.size} words")
+        out = data[np.clip(offsets, 0, max(data.size - 1, 0))]
+        if mask is not None:
+            default = array_of(other) if other is not None else np.zeros((), data.dtype)
+            out = np.where(mask.dense(), out, default)
+        if element_type(op.result_type) == "i1":
+            return SeparableTile((out.astype(bool),))
+        kind = FLOATS.get(element_type(op.result_type), np.float32)
+        return wrap(out.astype(kind if is_float(op.result_type) else np.int64))
+
+    # Reductions.
+
+    def fold(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
+        """``tt.reduce`` and ``tt.scan``, where what they give is needed."""
+        if not any(result in self.needed for result in op.results):
+            return
+        shape = tile_shape(op.types[0])
+        axis = GRID + int(op.attributes["axis"].split(":")[0])
+        arrays = [array_of(self.read(op, x, env)) for x in op.operands]
+        if max(x.size for x in arrays) // max(1, shape[axis - GRID]) > MOST:
+            raise ArrayTooLarge
+        tiles = [np.broadcast_to(x, x.shape[:GRID] + shape) for x in arrays]
+        order: Sequence[int] = range(shape[axis - GRID])
+        if op.attributes.get("reverse", "false").startswith("true"):
+            order = order[::-1]
+        slices = [[wrap(np.take(x, i, axis)) for x in tiles] for i in order]
+        kept = [slices[0]]
+        for one in slices[1:]:
+            block = op.regions[0].entry
+            inner = env | dict(zip(block.arguments, (*kept[-1], *one), strict=True))
+            end = self.run_block(block, inner, active)
+            kept.append([inner[x] for x in end.operands])
+        for i, result in enumerate(op.results):
+            if op.name == "tt.reduce":
+                env[result] = kept[-1][i]
+            else:
+                parts = np.broadcast_arrays(*(array_of(x[i]) for x in kept))
+                env[result] = wrap(np.stack(parts if order[0] == 0 else parts[::-1], axis))
+
+
+def _merge(
+    mask: Array, values: list[Value], before: tuple[Array, list[Value]] | None
+) -> tuple[Array, list[Value]]:
+    """Programs that reach a block, together with those that already wait for it."""
+    if before is None:
+        return mask, values
+    chosen = [
+        x if y is None else y if x is None else choose(SeparableTile((mask,)), x, y)
+        for x, y in zip(values, before[1], strict=True)
+    ]
+    return mask | before[0], chosen
+
+
+def _mask_arrays(mask: SeparableTile | None) -> tuple[Array, ...]:
+    return () if mask is None else mask.arrays
+
+
+def _checked_axes(op: IrOperation) -> tuple[int, ...]:
+    """The axes along which a block pointer's tile is clipped."""
+    text = op.attributes.get("boundaryCheck", "")
+    return tuple(int(n) for n in re.findall(r"(?<![\w:])\d+", text.split(":")[-1]))
+
+
+def _tile_of(
+    block: Descriptor, starts: Sequence[SeparableTile], checked: Sequence[int] | None = None
+) -> tuple[tuple[Array, ...], Pointer]:
+    """The masks and the places of a descriptor's tile."""
+    rank = len(block.tile)
+    index = tuple(
+        SeparableTile((along(np.arange(n), i, rank),)).join(start.map(lambda x: lift(x, rank)))
+        for i, (n, start) in enumerate(zip(block.tile, starts, strict=True))
+    )
+    return _inside(block, index, checked)
+
+
+def _inside(
+    block: Descriptor, index: Sequence[SeparableTile], checked: Sequence[int] | None = None
+) -> tuple[tuple[Array, ...], Pointer]:
+    """Which elements of a tile the tensor has, and where they are."""
+    rank = len(index)
+    masks: list[Array] = []
+    places = block.pointer.map(lambda t: t.map(lambda x: lift(x, rank)))
+    for i, (x, length, stride) in enumerate(zip(index, block.shape, block.strides, strict=True)):
+        step = stride.map(lambda a: lift(a, rank))
+        offset = x.times(step)
+        places = places.map(partial(SeparableTile.join, other=offset))
+        if checked is None or i in checked:
+            at = x.dense()
+            masks.append((at >= 0) & (at < lift(length.dense(), rank)))
+    return tuple(masks), places
+
+
+def type_width(type_: str) -> int:
+    """Bytes of one element.
+
+    >>> type_width("tensor<64x!tt.ptr<f16>>"), type_width("!tt.ptr<f8E5M2>"), type_width("i1")
+    (2, 1, 1)
+    """
+    element = element_type(type_)
+    bits = _BITS.get(element) or int((re.findall(r"\d+", element) or ["64"])[0])
+    return max(1, bits // 8)
+
+
+Effect = Callable[[_Part, IrOperation, "dict[str, Value]", Array], None]
+# Operations that refer to memory or run regions.
+EFFECTS: dict[str, Effect] = {
+    "scf.for": _Part.run_for,
+    "scf.if": _Part.run_if,
+    "scf.while": _Part.run_while,
+    "tt.call": _Part.run_call,
+    "tt.load": _Part.load,
+    "tt.store": _Part.store,
+    "tt.atomic_rmw": _Part.update,
+    "tt.atomic_cas": _Part.update,
+    "tt.descriptor_load": _Part.move_tile,
+    "tt.descriptor_store": _Part.move_tile,
+    "tt.descriptor_reduce": _Part.move_tile,
+    "tt.descriptor_gather": _Part.move_rows,
+    "tt.descriptor_scatter": _Part.move_rows,
+    "tt.reduce": _Part.fold,
+    "tt.scan": _Part.fold,
+}

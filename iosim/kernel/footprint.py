@@ -1,0 +1,128 @@
+"""Words of tiles that are live at once in one program of a kernel, from its IR.
+
+A tile is a floating-point value with axes, or what a load gave.  An operation of each element by
+itself writes over an operand that nothing reads afterwards.  Registers and shared memory of a
+compiled kernel are another number, which `iosim.kernel.compiler` reads.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from iosim.kernel.evaluate import type_width
+from iosim.kernel.ir import IrBlock, IrFunction, IrOperation, element_type, tile_shape, walk
+from iosim.kernel.semantics import is_float
+
+# What shows a tile in another shape and stores none.
+_VIEWS = {"tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans"}
+# What reads all of its operands before, and writes none of its own over them.
+_APART = {"tt.dot", "tt.dot_scaled", "tt.reduce", "tt.scan", "tt.load", "tt.descriptor_load"}
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Tiles that are live at once where they are the most bytes.
+
+    Attributes:
+        words: elements.
+        bytes: of them.
+        line: of the source.
+    """
+
+    words: int = 0
+    bytes: int = 0
+    line: str = ""
+
+
+def find_footprint(function: IrFunction) -> Footprint:
+    """The largest set of live tiles of a kernel."""
+    live = _Liveness(function)
+    for block in reversed(function.body.blocks):
+        live.walk_block(block, set())
+    return live.peak
+
+
+@dataclass
+class _Liveness:
+    function: IrFunction
+    peak: Footprint = field(default_factory=Footprint)
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    views: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for op in walk(self.function.body):
+            self._learn(op)
+
+    def _learn(self, op: IrOperation) -> None:
+        """What the results of an operation take."""
+        if op.name in _VIEWS and op.operands:
+            self.views[op.results[0]] = op.operands[0]
+            return
+        if op.name == "arith.constant":
+            return
+        if op.name == "scf.for":
+            block = op.regions[0].entry
+            kinds = block.operations[-1].types
+            for name, result, type_ in zip(block.arguments[1:], op.results, kinds, strict=False):
+                self._size(name, type_)
+                self._size(result, type_)
+            return
+        loads = "load" in op.name or op.name == "tt.descriptor_gather"
+        for result in op.results:
+            self._size(result, op.result_type, loads)
+
+    def _size(self, name: str, type_: str, counts: bool = False) -> None:
+        shape = tile_shape(type_)
+        if shape and "ptr<" not in type_ and (counts or is_float(type_)):
+            words = math.prod(shape)
+            self.sizes[name] = words, words * type_width(element_type(type_))
+
+    def root(self, name: str) -> str:
+        """The tile that a value shows."""
+        while name in self.views:
+            name = self.views[name]
+        return name
+
+    def tiles(self, names: tuple[str, ...]) -> set[str]:
+        """The tiles among some values."""
+        return {r for x in names if (r := self.root(x)) in self.sizes}
+
+    def walk_block(self, block: IrBlock, after: set[str]) -> set[str]:
+        """From the tiles that are live behind a block to those before it."""
+        live = set(after)
+        for op in reversed(block.operations):
+            live = self.step(op, live)
+        return live - self.tiles(block.arguments)
+
+    def step(self, op: IrOperation, after: set[str]) -> set[str]:
+        """From the tiles that are live behind an operation to those before it."""
+        results, operands = self.tiles(op.results), self.tiles(op.operands)
+        before = (after - results) | operands
+        if op.name == "scf.for":
+            block = op.regions[0].entry
+            used = {x for inner in walk(op.regions[0]) for x in self.tiles(inner.operands)}
+            own = {x for inner in walk(op.regions[0]) for x in self.tiles(inner.results)}
+            carried = self.tiles(block.arguments)
+            around = (after - results) | (used - own - carried)
+            self.walk_block(block, around | self.tiles(block.operations[-1].operands))
+            self.measure(op, around | carried)
+            return before | around
+        for region in op.regions:
+            if not op.name.startswith("tt."):
+                for block in region.blocks:
+                    before |= self.walk_block(block, after - results)
+        if op.name in _APART:
+            last = operands if op.name != "tt.dot" else operands - self.tiles(op.operands[2:3])
+            self.measure(op, after | results | last)
+        else:
+            self.measure(op, after | results)
+            self.measure(op, before)
+        return before
+
+    def measure(self, op: IrOperation, live: set[str]) -> None:
+        """Keep the most bytes."""
+        total = sum(self.sizes[x][1] for x in live)
+        if total > self.peak.bytes:
+            words = sum(self.sizes[x][0] for x in live)
+            self.peak = Footprint(words, total, op.location)

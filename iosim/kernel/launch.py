@@ -1,0 +1,305 @@
+"""A kernel with everything that a launch gives it: grid, arguments, types, constants."""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from iosim.base.errors import InputError, closest
+from iosim.kernel import guess
+from iosim.kernel.evaluate import CallValues
+from iosim.kernel.source import KernelSource
+
+# Constants of a launch that the compiler takes, and the kernel doesn't see.
+COMPILER_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "cdiv": lambda a, b: -(-a // b),
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "int": int,
+    "next_power_of_2": lambda n: 1 << max(0, n - 1).bit_length(),
+}
+_OPERATORS: dict[type, Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.USub: operator.neg,
+}
+# A grid's axes have at most so many programs, and a launch that many in all.
+MOST_PROGRAMS = 2**31 - 1
+
+
+@dataclass
+class KernelCall:
+    """A kernel and its launch.
+
+    Attributes:
+        source: the kernel.
+        grid: programs along each axis.
+        types: of all arguments, as Triton writes them; ``constexpr`` for constants.
+        constants: values of the constants.
+        values: of numbers.
+        divisible: arguments that are multiples of 16.
+        options: of the compiler.
+        data: arrays of tensors that steer the kernel.
+        descriptors: shape and strides of tensors that come as descriptors.
+        remarks: what was assumed, a sentence each.
+
+    >>> from iosim.kernel import load_kernel
+    >>> softmax = load_kernel("docs/examples/softmax.py::softmax")
+    >>> describe_launch(softmax, "8", {"columns": 64}, {}, {"BLOCK": 64}).types
+    {'y': '*fp32', 'x': '*fp32', 'columns': 'i32', 'BLOCK': 'constexpr'}
+    """
+
+    source: KernelSource
+    grid: tuple[int, int, int]
+    types: dict[str, str]
+    constants: dict[str, Any]
+    values: dict[str, Any]
+    divisible: dict[str, int] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+    descriptors: dict[str, Any] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+    def to_evaluate(self) -> CallValues:
+        """What `iosim.kernel.evaluate` takes."""
+        return CallValues(self.grid, self.values, self.data, self.descriptors)
+
+
+def describe_launch(
+    source: KernelSource,
+    grid: str,
+    arguments: Mapping[str, Any],
+    types: Mapping[str, str],
+    constants: Mapping[str, Any],
+    data: Mapping[str, Any] | None = None,
+) -> KernelCall:
+    """A launch from what a person types.
+
+    Args:
+        source: the kernel.
+        grid: expressions of arguments and constants, separated by commas.
+        arguments: values of numbers.
+        types: of pointers and others, by name or by a pattern such as ``desc_*``.
+        constants: values of ``tl.constexpr`` arguments, and of ``num_warps`` and the like.
+        data: arrays of tensors that steer the kernel.
+
+    Raises:
+        InputError: a name that the kernel lacks, a value that is missing, a grid that isn't
+            positive.
+
+    >>> from iosim.kernel import load_kernel
+    >>> softmax = load_kernel("docs/examples/softmax.py::softmax")
+    >>> describe_launch(softmax, "rows", {"columns": 64}, {}, {"BLOCK": 64})
+    Traceback (most recent call last):
+        ...
+    iosim.base.errors.InputError: --grid needs rows: known: BLOCK, columns
+    """
+    options = {k: v for k, v in constants.items() if k in COMPILER_OPTIONS}
+    constants = {k: v for k, v in constants.items() if k not in options}
+    names = source.arguments
+    _check_names(source, [*arguments, *constants, *(data or {})])
+    remarks: list[str] = []
+    chosen = dict(source.defaults)
+    chosen.update({k: v for k, v in arguments.items() if k in source.constants})
+    chosen.update(constants)
+    chosen = {k: v for k, v in chosen.items() if k in source.constants}
+    _complete_constants(source, chosen, dict(arguments), options, remarks)
+    kinds = _match_types(names, types)
+    values = {k: v for k, v in {**source.defaults, **arguments}.items() if k not in chosen}
+    for name in names:
+        if name not in chosen and name not in kinds:
+            kinds[name] = _guess_type(source, name, values, remarks)
+    shape = read_grid(grid, {**values, **chosen})
+    return specialize(
+        KernelCall(source, shape, kinds, chosen, values, {}, options, dict(data or {}), {}, remarks)
+    )
+
+
+def specialize(launch: KernelCall) -> KernelCall:
+    """What Triton's launcher does: a 1 becomes a constant, multiples of 16 are known as such."""
+    for parameter in launch.source.function.params:
+        name = parameter.name
+        if name in launch.constants:
+            launch.types[name] = "constexpr"
+            continue
+        value, kind = launch.values.get(name), launch.types[name]
+        if getattr(parameter, "do_not_specialize", False):
+            continue
+        if kind.startswith("*"):
+            launch.divisible[name] = 16
+        elif isinstance(value, int) and not isinstance(value, bool) and kind[0] in "iu":
+            if value == 1:
+                launch.types[name] = "constexpr"
+                launch.constants[name] = 1
+            elif value % 16 == 0:
+                launch.divisible[name] = 16
+    order = launch.source.arguments
+    launch.types = {name: launch.types[name] for name in order}
+    return launch
+
+
+def _check_names(source: KernelSource, given: Iterable[str]) -> None:
+    for name in given:
+        if name not in source.arguments:
+            raise InputError(
+                f"{source.name} has no argument {name!r}: {closest(name, source.arguments)}"
+            )
+
+
+def _complete_constants(
+    source: KernelSource,
+    chosen: dict[str, Any],
+    arguments: dict[str, Any],
+    options: dict[str, Any],
+    remarks: list[str],
+) -> None:
+    """Fill in constants that the kernel's own decorators and text say, or refuse."""
+    missing = [name for name in source.constants if name not in chosen]
+    fitting = [
+        c for c in source.configs if all(chosen[k] == v for k, v in c.items() if k in chosen)
+    ]
+    if missing and fitting and any(name in fitting[0] for name in missing):
+        config = {k: v for k, v in fitting[0].items() if k not in chosen}
+        chosen.update({k: v for k, v in config.items() if k in source.constants})
+        for k, v in config.items():
+            if k in COMPILER_OPTIONS and v is not None:
+                options.setdefault(k, v)
+        said = ", ".join(f"{k}={v}" for k, v in fitting[0].items() if k in source.constants)
+        remarks.append(f"of {len(fitting)} autotune configs that fit, the first one: {said}")
+    for name, function in source.heuristics:
+        if name in source.constants and name not in chosen:
+            try:
+                chosen[name] = function({**arguments, **chosen})
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+                raise InputError(
+                    f"the heuristic of {name} can't be asked ({reason}): give --const {name}=…"
+                ) from None
+            remarks.append(f"{name}={chosen[name]} by the kernel's heuristic")
+    missing = [name for name in source.constants if name not in chosen]
+    switches = [name for name in missing if guess.is_switch(source.function, name)]
+    if unknown := [name for name in missing if name not in switches]:
+        example = ",".join([*(f"{n}={_example(n)}" for n in unknown)])
+        raise InputError(
+            f"{source.name} needs values of {', '.join(unknown)}: give them, like --const {example}"
+        )
+    chosen.update(dict.fromkeys(switches, False))
+    if switches:
+        remarks.append(f"off, since not given: {', '.join(switches)}")
+
+
+def _example(name: str) -> int:
+    """A value that such a constant often has."""
+    upper = name.upper()
+    if "STAGE" in upper or "GROUP" in upper:
+        return 1
+    return 64 if upper.startswith(("BLOCK", "BM", "BN", "BK", "HEAD", "D")) else 16
+
+
+def _match_types(names: list[str], types: Mapping[str, str]) -> dict[str, str]:
+    """Types by name: an exact name comes before a pattern."""
+    out: dict[str, str] = {}
+    for pattern, kind in types.items():
+        found = [n for n in names if fnmatch.fnmatchcase(n, pattern)]
+        if not found:
+            raise InputError(f"no argument is like {pattern!r}: {closest(pattern, names)}")
+        for name in found:
+            if name == pattern or name not in types:
+                out[name] = kind
+    return out
+
+
+def _guess_type(
+    source: KernelSource, name: str, values: Mapping[str, Any], remarks: list[str]
+) -> str:
+    """The type of an argument that has no ``--type``."""
+    value = values.get(name)
+    if isinstance(value, bool):
+        return "i1"
+    if isinstance(value, int):
+        return "i32" if -(2**31) <= value < 2**31 else "i64"
+    if isinstance(value, float):
+        return "fp32"
+    if guess.is_pointer(source.function, name):
+        remarks.append(f"{name} counts as *fp32: --type {name}=… says otherwise")
+        return "*fp32"
+    remarks.append(f"{name} has no value: a number that nothing needs")
+    return "fp32"
+
+
+def read_grid(text: str, names: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Programs along each axis, from expressions of arguments and constants.
+
+    Raises:
+        InputError: a name that isn't known, something that is no expression, a size that isn't
+            positive.
+
+    >>> read_grid("cdiv(N, BLOCK), 4", {"N": 100, "BLOCK": 64})
+    (2, 4, 1)
+    """
+    try:
+        tree = ast.parse(f"({text},)", mode="eval").body
+    except SyntaxError:
+        raise InputError(
+            f"--grid {text!r} is no expression: write it like cdiv(N, BLOCK), Z*H"
+        ) from None
+    assert isinstance(tree, ast.Tuple)
+    sizes = [_calculate(x, names, text) for x in tree.elts]
+    return check_grid(sizes)
+
+
+def check_grid(sizes: Iterable[Any]) -> tuple[int, int, int]:
+    """The three sizes of a grid.
+
+    Raises:
+        InputError: more than three, or one that isn't a positive integer.
+    """
+    sizes = list(sizes)
+    if not 1 <= len(sizes) <= 3:
+        raise InputError(f"a grid has one to three axes, not {len(sizes)}")
+    for size in sizes:
+        if isinstance(size, bool) or not isinstance(size, int) or not 0 < size <= MOST_PROGRAMS:
+            raise InputError(f"the grid {', '.join(map(str, sizes))} isn't of positive integers")
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z
+
+
+def _calculate(node: ast.expr, names: Mapping[str, Any], text: str) -> Any:
+    """The value of an expression: numbers, names, + - * // % and a few functions."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        return node.value
+    if isinstance(node, ast.Name):
+        if names.get(node.id) is None:
+            known = [n for n, v in names.items() if v is not None]
+            raise InputError(f"--grid needs {node.id}: {closest(node.id, known)}")
+        return names[node.id]
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        left, right = (_calculate(x, names, text) for x in (node.left, node.right))
+        if isinstance(node.op, ast.Pow) and abs(right) > 64:
+            raise InputError(f"--grid {text!r}: an exponent of {right}")
+        try:
+            return _OPERATORS[type(node.op)](left, right)
+        except ZeroDivisionError:
+            raise InputError(f"--grid {text!r} divides by zero") from None
+    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_calculate(node.operand, names, text))
+    if isinstance(node, ast.Call) and not node.keywords:
+        called = (
+            node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        )
+        if called in _FUNCTIONS:
+            return _FUNCTIONS[called](*(_calculate(x, names, text) for x in node.args))
+    raise InputError(
+        f"--grid {text!r} has {ast.unparse(node)}: use numbers, names, + - * // % and "
+        f"{', '.join(_FUNCTIONS)}"
+    )

@@ -1,0 +1,220 @@
+"""Distinct words of each argument, and how often each of them is read or written.
+
+Programs and iterations that refer to the same tile, at other bases, are kept as one set of runs
+with many bases.  In the end the runs of an argument are swept once: cost follows the number of
+distinct runs, not of words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from iosim.base.arrays import Ints
+from iosim.kernel.evaluate import Reference
+from iosim.kernel.values import GRID, Array, lift, spread
+
+
+@dataclass(frozen=True)
+class WordReuse:
+    """How often the words of an argument are referred to.
+
+    Attributes:
+        distinct: words that are referred to at least once.
+        times: number of references → words with that many.
+    """
+
+    distinct: int
+    times: dict[int, int]
+
+    @property
+    def most(self) -> int:
+        """References to the word that has the most."""
+        return max(self.times, default=0)
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Addresses as runs: of each its start, its length, and references to each word of it."""
+
+    starts: Ints
+    lengths: Ints
+    weights: Ints
+
+
+class ReuseCounter:
+    """Collects references; an observer for `iosim.kernel.evaluate.evaluate`."""
+
+    def __init__(self) -> None:
+        self.runs: dict[bytes, _Runs] = {}
+        self.bases: dict[tuple[str, str], dict[bytes, list[tuple[Array, Array]]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+
+    def __call__(self, reference: Reference) -> None:
+        """Collect one reference."""
+        base, shared, mixed = _separate(reference)
+        masks = [m for m in reference.masks if not m.all()]
+        fixed = [m for m in masks if m.shape[:GRID] == (1,) * GRID]
+        varying = [m for m in masks if m.shape[:GRID] != (1,) * GRID]
+        active = lift(reference.active, len(reference.tile))
+        for mask in varying[:]:
+            if mask.size == np.prod(mask.shape[:GRID]):
+                active = active & mask
+                varying.remove(mask)
+        own = _Tile(reference.tile, shared, fixed)
+        bases = self.bases[reference.kind, reference.argument]
+        grid = reference.grid
+        if not mixed and not varying:
+            where, times = _count_programs(base, active, [], grid)
+            self.add(bases, own, base.reshape(-1)[where], times[where])
+            return
+        arrays = [*mixed, *varying]
+        where, times = _count_programs(base, active, arrays, grid)
+        programs = np.broadcast_shapes(*(x.shape[:GRID] for x in (base, *arrays)))
+        rows = [
+            np.broadcast_to(x, programs + x.shape[GRID:]).reshape(len(times), -1)[where]
+            for x in arrays
+        ]
+        starts = np.broadcast_to(base, programs + base.shape[GRID:]).reshape(-1)[where]
+        times = times[where]
+        for first, members in _group_rows(rows):
+            tiles = [x[first].reshape(a.shape[GRID:]) for x, a in zip(rows, arrays, strict=True)]
+            lifted = [t.reshape((1,) * GRID + t.shape) for t in tiles]
+            own = _Tile(reference.tile, shared + lifted[: len(mixed)], fixed + lifted[len(mixed) :])
+            self.add(bases, own, starts[members], times[members])
+
+    def add(
+        self, bases: dict[bytes, list[tuple[Array, Array]]], tile: _Tile, at: Array, times: Array
+    ) -> None:
+        """A tile at some bases, so many times each."""
+        key = tile.key()
+        if key not in self.runs:
+            self.runs[key] = tile.to_runs()
+        bases[key].append((at, times))
+
+    def count(self) -> dict[tuple[str, str], WordReuse]:
+        """(kind, argument) → how often its words are referred to."""
+        return {key: self._sweep(found) for key, found in self.bases.items()}
+
+    def _sweep(self, found: dict[bytes, list[tuple[Array, Array]]]) -> WordReuse:
+        starts, lengths, weights = [], [], []
+        for key, collected in found.items():
+            runs = self.runs[key]
+            at, inverse = np.unique(np.concatenate([b for b, _ in collected]), return_inverse=True)
+            times = np.zeros(len(at), np.int64)
+            np.add.at(times, inverse.reshape(-1), np.concatenate([n for _, n in collected]))
+            starts.append((at[:, None] + runs.starts).reshape(-1))
+            lengths.append(np.broadcast_to(runs.lengths, (len(at), len(runs.lengths))).reshape(-1))
+            weights.append((times[:, None] * runs.weights).reshape(-1))
+        return sweep_runs(*(np.concatenate(x) for x in (starts, lengths, weights)))
+
+
+def sweep_runs(starts: Ints, lengths: Ints, weights: Ints) -> WordReuse:
+    """The words that runs cover, by how often.
+
+    >>> sweep_runs(np.array([0, 2]), np.array([4, 4]), np.array([1, 2])).times
+    {1: 2, 3: 2, 2: 2}
+    """
+    edges, inverse = np.unique(np.concatenate([starts, starts + lengths]), return_inverse=True)
+    change = np.zeros(len(edges), np.int64)
+    np.add.at(change, inverse.reshape(-1), np.concatenate([weights, -weights]))
+    depth, width = np.cumsum(change)[:-1], np.diff(edges)
+    times: Counter[int] = Counter()
+    levels, at = np.unique(depth, return_inverse=True)
+    words = np.zeros(len(levels), np.int64)
+    np.add.at(words, at.reshape(-1), width)
+    first = {int(levels[i]): n for n, i in reversed(list(enumerate(at.reshape(-1))))}
+    for level in sorted(first, key=lambda x: first[x]):
+        if level:
+            times[level] = int(words[np.searchsorted(levels, level)])
+    return WordReuse(sum(times.values()), dict(times))
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """The addresses of a tile behind its base: a sum of arrays, under a product of masks."""
+
+    shape: tuple[int, ...]
+    offsets: list[Array]
+    masks: list[Array]
+
+    def key(self) -> bytes:
+        """Equal for equal tiles."""
+        parts = [repr(self.shape).encode()]
+        for x in (*self.offsets, *self.masks):
+            parts += [repr((x.shape, x.dtype.str)).encode(), x.tobytes()]
+        return b"|".join(parts)
+
+    def to_runs(self) -> _Runs:
+        """Its runs of consecutive addresses."""
+        address: Array = np.zeros((1,) * (GRID + len(self.shape)), np.int64)
+        for x in self.offsets:
+            address = address + x
+        address = spread(address, self.shape)
+        kept: Array = np.ones((1,) * address.ndim, bool)
+        for mask in self.masks:
+            kept = kept & mask
+        words = address[np.broadcast_to(kept, address.shape)]
+        each, times = np.unique(words, return_counts=True)
+        begins = np.ones(len(each), bool)
+        begins[1:] = (np.diff(each) != 1) | (np.diff(times) != 0)
+        at = np.flatnonzero(begins)
+        return _Runs(each[at], np.diff(np.append(at, len(each))), times[at])
+
+
+def _separate(reference: Reference) -> tuple[Array, list[Array], list[Array]]:
+    """Offsets as bases of programs, arrays that all programs share, and the others."""
+    rank = len(reference.tile)
+    base = np.zeros((1,) * (GRID + rank), np.int64)
+    shared, mixed = [], []
+    corner = (slice(None),) * GRID + (slice(0, 1),) * rank
+    for x in reference.offsets.arrays:
+        base = base + x[corner]
+        rest = x - x[corner]
+        if not rest.any():
+            continue
+        one = rest[(slice(0, 1),) * GRID]
+        if rest.shape[:GRID] == (1,) * GRID or (rest == one).all():
+            shared.append(one)
+        else:
+            mixed.append(rest)
+    return base, shared, mixed
+
+
+def _count_programs(
+    base: Array, active: Array, others: list[Array], grid: tuple[int, int, int]
+) -> tuple[Array, Array]:
+    """Of each different base: whether any program has it, and how many do.
+
+    Programs along an axis that nothing depends on count as one base, so many times.
+    """
+    arrays = (base, *others)
+    times = active.reshape(active.shape[:GRID]).astype(np.int64)
+    shape = np.broadcast_shapes(*(x.shape[:GRID] for x in arrays))
+    for axis in range(GRID):
+        if shape[axis] == 1:
+            repeat = grid[axis] // times.shape[axis]
+            times = times.sum(axis, keepdims=True) * repeat
+    flat: Array = np.broadcast_to(times, shape).reshape(-1)
+    return np.flatnonzero(flat), flat
+
+
+def _group_rows(rows: list[Array]) -> list[tuple[int, Array]]:
+    """Programs whose rows are equal: the first one's index, and all of them."""
+    packed = np.concatenate([_as_bytes(x) for x in rows], axis=1)
+    packed = np.ascontiguousarray(packed)
+    keys = packed.view([("", f"V{packed.shape[1]}")]).reshape(-1)
+    groups: dict[bytes, list[int]] = defaultdict(list)
+    for i, key in enumerate(keys):
+        groups[key.tobytes()].append(i)
+    return [(members[0], np.array(members)) for members in groups.values()]
+
+
+def _as_bytes(x: Array) -> Array:
+    """Each row as bytes."""
+    if x.dtype == bool:
+        return np.packbits(x, axis=1)
+    return np.ascontiguousarray(x).view(np.uint8).reshape(len(x), -1)

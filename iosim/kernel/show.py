@@ -1,0 +1,78 @@
+"""A kernel's count as a table, and as lines that a person reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from iosim.base import html
+from iosim.base.rows import Table
+from iosim.kernel.count import KernelCount
+
+COLUMNS = ("argument", "reference", "words", "bytes", "distinct", "times", "hidden")
+
+
+def to_rows(count: KernelCount) -> list[dict[str, Any]]:
+    """A row for each argument and kind of reference."""
+    rows = []
+    for (kind, argument), traffic in count.traffic.items():
+        reuse = count.reuse.get((kind, argument))
+        rows.append(
+            {
+                "argument": argument,
+                "reference": kind,
+                "words": traffic.words,
+                "bytes": traffic.words * traffic.width,
+                "distinct": reuse.distinct if reuse else None,
+                "times": _format_times(reuse.times) if reuse else None,
+                "hidden": traffic.hidden,
+            }
+        )
+    return rows
+
+
+def _format_times(times: dict[int, int]) -> str:
+    """How often words are referred to: one number, or a range.
+
+    >>> _format_times({4: 100}), _format_times({1: 5, 8: 3})
+    ('4', '1 to 8')
+    """
+    if not times:
+        return ""
+    low, high = min(times), max(times)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def to_table(count: KernelCount) -> Table:
+    """The count's table."""
+    return Table(tuple(to_rows(count)), f"words of {count.kernel}")
+
+
+def to_html(count: KernelCount) -> str:
+    """The count in a notebook."""
+    table = to_table(count)
+    cells = [[row.get(x) for x in table.columns] for row in table.rows]
+    lines = "".join(html.line(line) for line in to_lines(count))
+    return html.section(table.title, html.table(table.columns, cells) + lines)
+
+
+def to_lines(count: KernelCount) -> Iterator[str]:
+    """What stands below the table."""
+    work = count.work
+    yield (
+        f"{work.products + work.rest:,} FLOP: {work.products:,} of products, {work.rest:,} of the "
+        f"rest; {count.intensity or 0:.4g} for each byte that the kernel asks for"
+    )
+    foot = count.footprint
+    where = f", at line {foot.line.rpartition(':')[2]}" if foot.line else ""
+    size = f"{foot.words:,} words ({foot.bytes:,} bytes)"
+    yield f"{size} of tiles are live at once in a program{where}"
+    found = count.resources
+    if found is not None:
+        registers = (
+            ""
+            if found.registers is None
+            else (f", {found.registers} registers and {found.spills} bytes of spills a thread")
+        )
+        shared = f"{found.shared:,} bytes of shared memory"
+        yield f"sm_{found.capability}: {shared}, {found.warps} warps{registers}"

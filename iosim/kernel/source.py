@@ -1,0 +1,169 @@
+"""Find a ``@triton.jit`` function in a file, whatever else the file does when it is imported."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from iosim.base.errors import InputError, closest
+from iosim.kernel.compiler import load_triton
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """A kernel, and what its decorators know of its constants.
+
+    Attributes:
+        function: what ``@triton.jit`` gave.
+        configs: of ``@triton.autotune``: the constants of each, with ``num_warps`` and the like.
+        heuristics: of ``@triton.heuristics``: name → function of all arguments.
+
+    >>> from iosim.kernel import load_kernel
+    >>> load_kernel("docs/examples/softmax.py::softmax").constants
+    ['BLOCK']
+    """
+
+    function: Any
+    configs: tuple[dict[str, Any], ...] = ()
+    heuristics: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return str(self.function.fn.__name__)
+
+    @property
+    def arguments(self) -> list[str]:
+        """Names of all arguments, constants too."""
+        return list(self.function.arg_names)
+
+    @property
+    def constants(self) -> list[str]:
+        """Names of the arguments that are ``tl.constexpr``."""
+        return [p.name for p in self.function.params if p.is_constexpr]
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Arguments that have a default, with it."""
+        return {p.name: p.default for p in self.function.params if p.has_default}
+
+
+def load_kernel(place: str) -> KernelSource:
+    """The kernel of ``FILE::FUNCTION``.
+
+    A statement of the file that fails, such as an import of a package that isn't there or a run on
+    a GPU, is left out: the kernel is refused only if it needs what is missing.
+
+    Raises:
+        InputError: no such file or function, or the function is no kernel.
+
+    >>> load_kernel("docs/examples/softmax.py::softmax").arguments
+    ['y', 'x', 'columns', 'BLOCK']
+    """
+    file, separator, name = place.rpartition("::")
+    if not separator:
+        raise InputError(
+            f"{place!r} names no kernel: write FILE::FUNCTION, like fused.py::attention"
+        )
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"there is no file {file}")
+    names, failures = run_statements(path)
+    if name not in names:
+        kernels = [n for n, x in names.items() if is_kernel(x)]
+        why = f" ({failures[name]})" if name in failures else ""
+        if not kernels:
+            raise InputError(f"{file} has no @triton.jit function{why}")
+        raise InputError(f"{file} has no function {name!r}{why}: {closest(name, kernels)}")
+    if not is_kernel(names[name]):
+        raise InputError(f"{name} of {file} is no @triton.jit function")
+    return unwrap_kernel(names[name])
+
+
+def is_kernel(value: Any) -> bool:
+    """Whether it is a jit function, or one that decorators wrap."""
+    while hasattr(value, "fn") and not hasattr(value, "params"):
+        value = value.fn
+    return hasattr(value, "params")
+
+
+def unwrap_kernel(value: Any) -> KernelSource:
+    """The jit function inside of autotuners and heuristics, and what those know."""
+    configs: tuple[dict[str, Any], ...] = ()
+    heuristics: list[tuple[str, Any]] = []
+    while True:
+        if hasattr(value, "configs"):
+            configs = tuple(c.all_kwargs() for c in value.configs)
+        elif hasattr(value, "values") and hasattr(value, "fn") and isinstance(value.values, dict):
+            heuristics += value.values.items()
+        if hasattr(value, "params"):
+            break
+        value = value.fn
+    return KernelSource(value, configs, tuple(heuristics))
+
+
+def run_statements(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Run a file statement by statement.
+
+    Returns:
+        Its names, and of each name that a failing statement would have given, why it failed.
+
+    Raises:
+        InputError: the file isn't Python.
+    """
+    load_triton()
+    text = path.read_text()
+    try:
+        tree = ast.parse(text, str(path))
+    except SyntaxError as error:
+        raise InputError(f"{path}, line {error.lineno}: {error.msg}") from None
+    full = str(path.resolve())
+    linecache.cache[full] = (len(text), None, text.splitlines(keepends=True), full)
+    module = types.ModuleType(path.stem)
+    module.__file__ = full
+    failures: dict[str, str] = {}
+    with _importable(path.resolve().parent, module):
+        for statement in tree.body:
+            code = compile(ast.Module([statement], []), full, "exec")
+            try:
+                exec(code, module.__dict__)
+            except (Exception, SystemExit) as error:
+                reason = f"line {statement.lineno}: {type(error).__name__}: {error}".splitlines()[0]
+                failures.update(dict.fromkeys(_defined(statement), reason))
+    return dict(module.__dict__), failures
+
+
+@contextmanager
+def _importable(folder: Path, module: types.ModuleType) -> Iterator[None]:
+    """The file's folder is where it imports from."""
+    before = sys.modules.get(module.__name__)
+    sys.path.insert(0, str(folder))
+    sys.modules[module.__name__] = module
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        with suppress(ValueError):
+            sys.path.remove(str(folder))
+        if before is None:
+            sys.modules.pop(module.__name__, None)
+        else:
+            sys.modules[module.__name__] = before
+
+
+def _defined(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement would define."""
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        yield statement.name
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).partition(".")[0]

@@ -1,0 +1,89 @@
+"""Words that a kernel's references move, argument by argument."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iosim.kernel.evaluate import Reference
+from iosim.kernel.values import GRID, Array, check_size, lift
+
+
+@dataclass
+class ArgumentTraffic:
+    """What one kind of reference moves of one argument.
+
+    Attributes:
+        words: elements that no mask hides, in all programs together.
+        hidden: elements that a mask or a bound hides.
+        width: bytes of a word.
+        lines: places of the source that refer to it, with their words.
+    """
+
+    words: int = 0
+    hidden: int = 0
+    width: int = 0
+    lines: dict[str, int] | None = None
+
+
+class WordCounter:
+    """Adds up references; an observer for `iosim.kernel.evaluate.evaluate`.
+
+    Attributes:
+        traffic: (kind, argument) → what it moves.
+    """
+
+    def __init__(self) -> None:
+        self.traffic: dict[tuple[str, str], ArgumentTraffic] = {}
+
+    def __call__(self, reference: Reference) -> None:
+        """Count one reference."""
+        words, lanes = count_words(reference)
+        entry = self.traffic.setdefault(
+            (reference.kind, reference.argument), ArgumentTraffic(lines={})
+        )
+        entry.words += words
+        entry.hidden += lanes - words
+        entry.width = reference.width
+        assert entry.lines is not None
+        line = reference.operation.location
+        entry.lines[line] = entry.lines.get(line, 0) + words
+
+
+def count_words(reference: Reference) -> tuple[int, int]:
+    """Elements that no mask hides, and all elements, in all programs that run the reference.
+
+    Masks of different axes are multiplied as counts: only those that share an axis are multiplied
+    out.
+    """
+    rank = len(reference.tile)
+    active = lift(reference.active, rank)
+    programs = count_grid([active], reference.grid)
+    lanes = programs * math.prod(reference.tile)
+    masks = [m for m in reference.masks if not m.all()]
+    if not masks:
+        return lanes, lanes
+    groups: list[tuple[set[int], Array]] = []
+    for mask in masks:
+        axes = {i for i in range(rank) if mask.shape[GRID + i] > 1}
+        for other in [g for g in groups if g[0] & axes]:
+            groups.remove(other)
+            check_size(mask, other[1])
+            mask, axes = mask & other[1], axes | other[0]
+        groups.append((axes, mask))
+    free = set(range(rank)) - set().union(*(axes for axes, _ in groups))
+    counts = [m.sum(axis=tuple(range(GRID, GRID + rank)), keepdims=True) for _, m in groups]
+    words = count_grid([active.astype("int64"), *counts], reference.grid)
+    return words * math.prod(reference.tile[i] for i in free), lanes
+
+
+def count_grid(arrays: Sequence[Array], grid: tuple[int, int, int]) -> int:
+    """The sum over all programs of a product of arrays that depend on programs only."""
+    total = arrays[0]
+    for x in arrays[1:]:
+        total = total * x
+    repeat = 1
+    for i in range(GRID):
+        repeat *= grid[i] // total.shape[i]
+    return int(total.sum()) * repeat
