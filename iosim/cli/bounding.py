@@ -15,6 +15,7 @@ from iosim.bounds.classes import WIDE, covers
 from iosim.cli import options as opt
 from iosim.cli.kinds import known_kind, problem_kind
 from iosim.cli.watching import part_done, watching
+from iosim.core.algorithms import Algorithm, algorithm
 from iosim.core.problem import PROBLEMS
 from iosim.core.units import parse_int, parse_range
 from iosim.report import proof
@@ -133,6 +134,7 @@ def _classes(names: Collection[str]) -> str:
 @opt.model
 @_memories
 @_klass("once")
+@opt.schedule("compare this one, FILE.py:FUNCTION too, in place of the best one")
 @opt.out("tightness.csv and a figure")
 @opt.dtype
 @opt.as_json
@@ -142,6 +144,7 @@ def tightness(
     model: str | None,
     M: str | None,
     klass: str,
+    schedule: str | None,
     out: Path | None,
     dtype: str | None,
     as_json: bool,
@@ -155,6 +158,9 @@ def tightness(
     from iosim.report import plot
     from iosim.report import tightness as best
 
+    entry = _compared(schedule, klass)
+    if entry is not None:
+        kind = entry.problem.kind
     problem_of = PROBLEMS[known_kind(kind, opt.ATTENTIONS)]
     sizes = opt.batched(kind, opt.of_model(model, kind, sizes))
     N, d = sizes.get("N"), sizes.get("d")
@@ -172,13 +178,14 @@ def tightness(
             parse_range("M", M, dtype),
             klass,
             kind=problem_of,
+            schedule=entry,
             **told,
             tick=lambda done, of: show(part_done(done, of, "points")),
         )
     if not points:
         # Say why as a single point does: with the smallest M that works.
         problem = problem_of(parse_int("N", N), ds[0], **told)
-        best.best_schedule(problem, parse_range("M", M, dtype)[-1], klass)
+        best.best_schedule(problem, parse_range("M", M, dtype)[-1], klass, entry)
     made: list[Path] = []
     if out is not None:
         made = writing.publish(
@@ -188,12 +195,26 @@ def tightness(
         rows = [p.as_dict() for p in points]
         opt.print_json(rows[0] if len(rows) == 1 else rows)
         return
-    _print_points(points, klass)
+    _print_points(points, klass, of_class=entry is None)
     if out is not None:
         click.echo(f"wrote {', '.join(map(str, made))}")
 
 
-def _print_points(points: Sequence[Any], klass: str) -> None:
+def _compared(schedule: str | None, klass: str) -> Algorithm | None:
+    """The schedule that is compared with bounds, with a note where they need not hold for it."""
+    if schedule is None:
+        return None
+    entry = algorithm(schedule)
+    if bound_class(klass).name not in entry.classes:
+        own = ", ".join(entry.classes)
+        opt.remark(
+            f"bounds of class {klass} need not hold for {entry.name}, which is known to be in "
+            f"{own}: --class {entry.classes[0]}"
+        )
+    return entry
+
+
+def _print_points(points: Sequence[Any], klass: str, of_class: bool = True) -> None:
     """A row for each point; of a single one a sentence, its tiles and every bound, too."""
     if len(points) == 1:
         more = math.ceil(100 * (points[0].gap - 1))
@@ -204,7 +225,7 @@ def _print_points(points: Sequence[Any], klass: str) -> None:
             "d",
             "M",
             "M/d²",
-            "best schedule",
+            "best schedule" if of_class else "schedule",
             "words",
             f"bound of class {klass}",
             "bound words",

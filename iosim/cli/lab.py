@@ -10,6 +10,7 @@ import click
 from iosim.base.errors import InputError
 from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
+from iosim.core.algorithms.own_file import names_file
 
 _SUFFIXES = (".html", ".htm", ".json")
 
@@ -21,8 +22,9 @@ _SUFFIXES = (".html", ".htm", ".json")
     type=opt.FILE,
 )
 @opt.path("--exercises", "a lecturer's exercises: a TOML file")
+@opt.schedule("of your own, to watch: FILE.py:FUNCTION, or several", metavar="SCHEDULE,…")
 @click.option("--open/--no-open", "show", default=None, help="open the page")
-def lab(save: Path | None, exercises: Path | None, show: bool | None) -> None:
+def lab(save: Path | None, exercises: Path | None, schedule: str | None, show: bool | None) -> None:
     """Write the lab as one HTML page that needs no server and no network, and open it.
 
     With --save, --open opens the page, too.
@@ -38,7 +40,9 @@ def lab(save: Path | None, exercises: Path | None, show: bool | None) -> None:
     with without_collection(), watching() as line:
         own = read_exercises(exercises)
         data = payload(
-            exercises=own, tick=lambda done, of: line(part_done(done, of, "programs and views"))
+            exercises=own,
+            tick=lambda done, of: line(part_done(done, of, "programs and views")),
+            schedules=[x for x in (schedule or "").split(",") if names_file(x)],
         )
         text = as_json(data) if suffix == ".json" else page(data)
     where = save or Path(tempfile.mkdtemp(prefix="iosim-lab-")) / "lab.html"

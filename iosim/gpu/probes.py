@@ -13,6 +13,7 @@ from iosim.core.algorithms import ALGORITHMS, algorithm, named
 from iosim.core.algorithms._entry import Algorithm
 from iosim.core.algorithms._passes import statistics
 from iosim.core.algorithms._shape import heads
+from iosim.core.algorithms.own_file import names_file
 from iosim.core.problem import Attention
 from iosim.core.program.build import Builder
 
@@ -58,7 +59,7 @@ def probe(name: str) -> Algorithm:
     if name in PROBES:
         return PROBES[name]
     name = named(name)
-    if name not in ALGORITHMS:
+    if name not in ALGORITHMS and not names_file(name):
         known = {**ALGORITHMS, **PROBES}
         raise InputError(f"unknown algorithm {name!r}: {closest(name, known)}")
     return algorithm(name)

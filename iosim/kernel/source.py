@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-import linecache
-import sys
-import types
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from iosim.base.errors import InputError, closest
+from iosim.base.python_file import run_statements
 from iosim.kernel.compiler import load_triton
 
 
@@ -72,10 +67,8 @@ def load_kernel(place: str) -> KernelSource:
         raise InputError(
             f"{place!r} names no kernel: write FILE::FUNCTION, like fused.py::attention"
         )
-    path = Path(file)
-    if not path.is_file():
-        raise InputError(f"there is no file {file}")
-    names, failures = run_statements(path)
+    load_triton()
+    names, failures = run_statements(Path(file))
     if name not in names:
         kernels = [n for n, x in names.items() if is_kernel(x)]
         why = f" ({failures[name]})" if name in failures else ""
@@ -107,63 +100,3 @@ def unwrap_kernel(value: Any) -> KernelSource:
             break
         value = value.fn
     return KernelSource(value, configs, tuple(heuristics))
-
-
-def run_statements(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Run a file statement by statement.
-
-    Returns:
-        Its names, and of each name that a failing statement would have given, why it failed.
-
-    Raises:
-        InputError: the file isn't Python.
-    """
-    load_triton()
-    text = path.read_text()
-    try:
-        tree = ast.parse(text, str(path))
-    except SyntaxError as error:
-        raise InputError(f"{path}, line {error.lineno}: {error.msg}") from None
-    full = str(path.resolve())
-    linecache.cache[full] = (len(text), None, text.splitlines(keepends=True), full)
-    module = types.ModuleType(path.stem)
-    module.__file__ = full
-    failures: dict[str, str] = {}
-    with _importable(path.resolve().parent, module):
-        for statement in tree.body:
-            code = compile(ast.Module([statement], []), full, "exec")
-            try:
-                exec(code, module.__dict__)
-            except (Exception, SystemExit) as error:
-                reason = f"line {statement.lineno}: {type(error).__name__}: {error}".splitlines()[0]
-                failures.update(dict.fromkeys(_defined(statement), reason))
-    return dict(module.__dict__), failures
-
-
-@contextmanager
-def _importable(folder: Path, module: types.ModuleType) -> Iterator[None]:
-    """The file's folder is where it imports from."""
-    before = sys.modules.get(module.__name__)
-    sys.path.insert(0, str(folder))
-    sys.modules[module.__name__] = module
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        with suppress(ValueError):
-            sys.path.remove(str(folder))
-        if before is None:
-            sys.modules.pop(module.__name__, None)
-        else:
-            sys.modules[module.__name__] = before
-
-
-def _defined(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement would define."""
-    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
-        yield statement.name
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.alias):
-            yield (node.asname or node.name).partition(".")[0]

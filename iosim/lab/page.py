@@ -32,6 +32,7 @@ def payload(
     views: Sequence[str] | None = None,
     exercises: Mapping[str, Any] | None = None,
     tick: Callable[[int, int], object] = lambda done, of: None,
+    schedules: Sequence[str] = (),
 ) -> dict[str, Any]:
     """What the page shows, as one JSON value.
 
@@ -39,11 +40,13 @@ def payload(
         views: which views have data, by name; all of `DATA` if None.
         exercises: view → exercises; those of the project if None.
         tick: called as ``tick(done, of)`` before each program and each view is made.
+        schedules: of one's own, ``FILE.py:FUNCTION``; the first is what Watch begins with.
     """
     chosen = DATA if views is None else {name: DATA[name] for name in views}
     if exercises is None:
         exercises = read_exercises()
-    of = len(ALGORITHMS) + len(chosen)
+    names = (*ALGORITHMS, *schedules)
+    of = len(names) + len(chosen)
 
     def report_progress(names: Iterable[str], before: int) -> Iterator[str]:
         for done, name in enumerate(names, before):
@@ -51,11 +54,10 @@ def payload(
             yield name
 
     with without_collection():
-        programs = {
-            name: algorithm_data(algorithm(name)) for name in report_progress(ALGORITHMS, 0)
-        }
+        programs = {name: algorithm_data(algorithm(name)) for name in report_progress(names, 0)}
         views_data = {
-            name: _call_by_path(chosen[name]) for name in report_progress(chosen, len(programs))
+            name: _call_by_path(chosen[name], *([schedules] if name == "watch" else []))
+            for name in report_progress(chosen, len(programs))
         }
     return envelope(views_data, programs, exercises)
 
@@ -80,9 +82,9 @@ def envelope(
     }
 
 
-def _call_by_path(where: str) -> Any:
+def _call_by_path(where: str, *given: Any) -> Any:
     module, _, function = where.partition(":")
-    return getattr(importlib.import_module(module), function)()
+    return getattr(importlib.import_module(module), function)(*given)
 
 
 def page(data: Mapping[str, Any], title: str = "iosim lab") -> str:

@@ -91,27 +91,35 @@ class Tightness(Tabled):
 
 
 def best_schedule(
-    problem: Attentions, M: int, klass: BoundClass | str | None = None
+    problem: Attentions,
+    M: int,
+    klass: BoundClass | str | None = None,
+    schedule: Algorithm | None = None,
 ) -> BestSchedule:
     """The registered schedule that moves the fewest words in M, of those that take its options.
 
-    With `klass`, of those in that class of algorithms.
+    With `klass`, of those in that class of algorithms; with `schedule`, that one alone.
 
     Raises InputError for a class that is unknown or has no schedule of this problem, CapacityError
     where no schedule runs in M, with the smallest M in which one does.
     """
-    (best,) = _best_schedules([(problem, M)], klass)
+    (best,) = _best_schedules([(problem, M)], klass, schedule)
     if best is None:
         least = min(
             smallest_capacity(entry.program_for(problem), problem)
-            for entry in _schedules(problem.form, klass)
+            for entry in _schedules(problem.form, klass, schedule)
         )
         raise CapacityError(f"no schedule runs in M = {M} words: use M >= {least}")
     return best
 
 
-def _schedules(form: Form, klass: BoundClass | str | None) -> tuple[Algorithm, ...]:
+def _schedules(
+    form: Form, klass: BoundClass | str | None, schedule: Algorithm | None = None
+) -> tuple[Algorithm, ...]:
     """The schedules that support a form's options, and are in the class if one is given."""
+    if schedule is not None:
+        schedule.program_for(form)  # or it says which option is not supported
+        return (schedule,)
     every = all_algorithms(form)
     if klass is None:
         return every
@@ -126,7 +134,9 @@ def _schedules(form: Form, klass: BoundClass | str | None) -> tuple[Algorithm, .
 
 
 def _best_schedules(
-    points: Sequence[tuple[Attentions, int]], klass: BoundClass | str | None
+    points: Sequence[tuple[Attentions, int]],
+    klass: BoundClass | str | None,
+    schedule: Algorithm | None = None,
 ) -> list[BestSchedule | None]:
     """The best schedule at each point, all points of a form searched together; None: none runs."""
     M = np.array([check_size("M", M) for _, M in points], np.int64)
@@ -136,7 +146,7 @@ def _best_schedules(
         forms.setdefault(problem.form, []).append(k)
     for form, here in forms.items():
         sizes = {x: np.array([points[k][0].sizes[x] for k in here], np.int64) for x in form.sizes}
-        for entry in _schedules(form, klass):
+        for entry in _schedules(form, klass, schedule):
             program = entry.program_for(form)
             tiles, found = optimal_tiles_many(program, sizes, M[here])
             for at in np.flatnonzero(found):
@@ -149,14 +159,21 @@ def _best_schedules(
     return best
 
 
-def tightness(problem: Attentions, M: int, klass: BoundClass | str = "once") -> Tightness:
-    """Hold the best schedule of a class against its largest lower bound.
+def tightness(
+    problem: Attentions,
+    M: int,
+    klass: BoundClass | str = "once",
+    schedule: Algorithm | None = None,
+) -> Tightness:
+    """Compare the best schedule of a class, or one schedule, with the class's largest lower bound.
+
+    A bound of a class that the schedule isn't in need not hold for it.
 
     Raises InputError for an unknown class, CapacityError where no schedule runs in M.
     """
     chosen = bound_class(klass)
     rows = exact_lower_bounds(problem, M, chosen)
-    best = best_schedule(problem, M, chosen)
+    best = best_schedule(problem, M, chosen, schedule)
     return Tightness(problem=problem, M=M, klass=chosen, best=best, bounds=rows)
 
 
@@ -168,6 +185,7 @@ def sweep(
     heads: int = 1,
     tick: Callable[[int, int], object] = lambda done, of: None,
     kind: type[Attentions] = Attention,
+    schedule: Algorithm | None = None,
     **options: Any,
 ) -> list[Tightness]:
     """`tightness` for several d and M, M running fastest; points where none runs are left out.
@@ -182,7 +200,7 @@ def sweep(
     for first in range(0, len(points), TOGETHER):
         some = points[first : first + TOGETHER]
         for done, ((problem, M), best) in enumerate(
-            zip(some, _best_schedules(some, chosen), strict=True), start=first + 1
+            zip(some, _best_schedules(some, chosen, schedule), strict=True), start=first + 1
         ):
             if best is not None:
                 rows = exact_lower_bounds(problem, M, chosen)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from iosim.base.registry import canonical, registered
 from iosim.core.algorithms._entry import Algorithm
+from iosim.core.algorithms.own_file import load_schedule, names_file
 from iosim.core.problem import Form
 
 __all__ = ["ALGORITHMS", "Algorithm", "algorithm", "all_algorithms", "named"]
@@ -84,6 +85,9 @@ def algorithm(name: str) -> Algorithm:
 
     Raises InputError, with the closest name, for a name that is none.
 
+    Args:
+        name: of the registry, or ``FILE.py:FUNCTION`` for a schedule of one's own.
+
     >>> algorithm("flash2").title
     'FlashAttention-2: Q and O stationary, K and V streamed'
     >>> algorithm("standard").name
@@ -93,6 +97,8 @@ def algorithm(name: str) -> Algorithm:
         ...
     iosim.base.errors.InputError: unknown algorithm 'flash3': did you mean 'flash2'?
     """
+    if names_file(name):
+        return load_schedule(name)
     return registered("algorithm", named(name), ALGORITHMS, "ALGORITHM", Algorithm)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from iosim.base.display import Displayed
@@ -114,8 +114,12 @@ class Algorithm(Displayed):
                 )
             if not self.supports(form):
                 raise InputError(self._refusal(form))
-            self._programs[form] = build(self.name, form, self.schedule)
+            self._programs[form] = build(self.name.rpartition(":")[2], form, self.schedule)
         return self._programs[form]
+
+    def at(self, place: str) -> Algorithm:
+        """The same schedule under another name."""
+        return replace(self, name=place)
 
     def _form_of(self, problem: Problem | Form) -> Form:
         form = problem if isinstance(problem, Form) else getattr(problem, "form", None)

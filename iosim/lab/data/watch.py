@@ -7,7 +7,7 @@ their text, so they travel packed: JSON, compressed, in base64.  Plain ones are 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,8 +103,8 @@ KINDS = ("attention", "attention-backward", "block-sparse", "matmul", "paged", "
 FILLED = ("attention-backward",)
 
 
-def data() -> dict[str, Any]:
-    """What the view shows.
+def data(own: Sequence[str] = ()) -> dict[str, Any]:
+    """What the view shows; it begins with the first of the schedules in files, `own`.
 
     ``options`` are what problems declare.  ``schedules`` are those of `KINDS`, each with the
     options that it can be watched with, and for sets of them where its program is (a name of the
@@ -116,7 +116,7 @@ def data() -> dict[str, Any]:
     packed: list[dict[str, Any]] = []
     schedules = [
         _schedule(algorithm(name), packed)
-        for name in ALGORITHMS
+        for name in (*ALGORITHMS, *own)
         if algorithm(name).problem.kind in KINDS
     ]
     return {
@@ -128,7 +128,7 @@ def data() -> dict[str, Any]:
         "schedules": schedules,
         "packed": pack(packed),
         "examples": [{"name": name, "params": said} for name, said in EXAMPLES.items()],
-        "start": {"algorithm": "flash2", "sizes": {}, "tiles": None},
+        "start": {"algorithm": own[0] if own else "flash2", "sizes": {}, "tiles": None},
     }
 
 
