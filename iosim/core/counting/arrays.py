@@ -23,9 +23,9 @@ from iosim.core.counting.below import fixed, sum_below
 from iosim.core.counting.closed import Level
 from iosim.core.counting.integers import OnInts
 from iosim.core.counting.poly import Atom, Clip, Part, Poly, Sum, Trips, names_of
-from iosim.core.program.index import Affine, Edge, Span, Tile
+from iosim.core.program.index import Affine, Span, Tile
 from iosim.core.program.ir import Loop
-from iosim.core.program.space import placed
+from iosim.core.program.space import covered, placed
 
 Columns = Mapping[Any, Any]  # name → array; inside a loop, its tile's edges too
 _Box: TypeAlias = tuple[Columns, Columns]
@@ -82,7 +82,8 @@ class OnArrays:
                 self._seen[atom] = found = self._sum(atom)
                 return found
             if isinstance(atom, Tile):
-                return self.env[Edge(atom, "stop")] - self.env[Edge(atom, "start")]
+                start, stop = covered(atom, self.env)
+                return stop - start
             if isinstance(atom, Part):
                 start, stop = placed(atom.span, self.env, np.minimum, np.maximum)
                 return (

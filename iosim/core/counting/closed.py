@@ -31,7 +31,6 @@ from iosim.core.counts import Key
 from iosim.core.program.block_masks import pairs_of
 from iosim.core.program.index import Affine, Index, Span, Tile, dims, unstacked
 from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
-from iosim.core.program.space import covers
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ def _words(index: tuple[Index, ...], extent: Callable[[Tile], Poly]) -> Poly:
 
 @functools.lru_cache(2**14)
 def _length(span: Span) -> Poly:
-    if (tile := covers(span)) is not None:
+    if (tile := span.tile) is not None:
         return Poly.of(1 if tile.point else tile)
     return Poly.of(Part(span)) if span.edges else Poly.of(span.length)
 
@@ -229,7 +228,7 @@ def _occupy(
                 del live[node.buffer]
             case Loop():
                 inner = runs
-                if covers(node.span) is not None:
+                if node.span.tile is not None:
                     pass  # a tile is never empty
                 elif node.span.edges:
                     inner = runs | {Part(node.span)}
@@ -282,7 +281,7 @@ def _blocks(rows: Loop, columns: Loop, level: Level) -> Iterator[Level]:
 
 def _first_extent(loop: Loop, step: str, params: frozenset[str]) -> str | Clip:
     """The extent of a loop's first tile."""
-    if (tile := covers(loop.span)) is not None:
+    if (tile := loop.span.tile) is not None:
         return Clip(Affine(1) if tile.point else tile, step)
     if loop.span.edges:
         return Clip(Part(loop.span), step)

@@ -124,7 +124,7 @@ def _with_last_tile(words: Poly, hold: str, axis: str) -> Poly:
             continue
         past = Affine(part.span.stop.const) - axis
         for name, c in part.span.stop.terms:
-            at_end = isinstance(name, Edge) and name == Edge(atom.tile, "stop")
+            at_end = name == atom.tile.edges[1]
             past = past + c * Affine.of(atom.span.axis if at_end else name)
         if not past.edges and past.const >= 0 and all(c > 0 for _, c in past.terms):
             words = words.replace(atom, Poly.of(f"{hold} + {atom}") - Poly.of(hold))

@@ -22,7 +22,7 @@ from iosim.core.counting.poly import Atom, Clip, Part, Row, Sum, Trips
 from iosim.core.counts import Counts, Key
 from iosim.core.program.index import Affine, Edge, Name, Span, Tile
 from iosim.core.program.ir import Program
-from iosim.core.program.space import leasts
+from iosim.core.program.space import covered, inside, leasts
 from iosim.core.program.walk import bind
 
 
@@ -96,7 +96,8 @@ class _Symbols:
                 inner, limits = self._inside(tile, span, step)
                 return sympy.Sum(sympy.Mul(*map(inner, factors)), limits)
             case Tile():
-                return self.open[Edge(atom, "stop")] - self.open[Edge(atom, "start")]
+                start, stop = covered(atom, self.open)
+                return stop - start
             case Row():
                 raise AssertionError(f"{atom} is open: close the loop of {atom.rows} first")
             case _:
@@ -125,9 +126,9 @@ class _Symbols:
         number = sympy.Symbol(tile.var, integer=True, nonnegative=True)
         first = start + number * by
         last = first + 1 if step is None else _smaller(first + by, stop)
-        edges = {Edge(tile, "start"): first, Edge(tile, "stop"): last}
         trips = sympy.ceiling((stop - start) / by)
-        return _Symbols(self.program, self.open | edges), (number, 0, trips - 1)
+        open_ = inside(self.open, tile, (first, last))
+        return _Symbols(self.program, open_), (number, 0, trips - 1)
 
     def most(self, level: Level) -> Any:
         inner, limits = self, []

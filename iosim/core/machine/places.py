@@ -185,9 +185,8 @@ def locate_part(s: State, index: tuple[Dim, ...], part: Tile) -> tuple[int, Star
 def _inside(s: State, edges: frozenset[Edge]) -> dict[Any, Any]:
     env: dict[Any, Any] = dict(s.env)
     for tile in {edge.tile for edge in edges}:
-        start = starts(s, tile)
-        env[Edge(tile, "start")] = start
-        env[Edge(tile, "stop")] = start + s.where[tile].extent
+        start: Any = starts(s, tile)
+        env = space.inside(env, tile, (start, start + s.where[tile].extent))
     return env
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 _T = TypeVar("_T", bound="Hashed")
+_Value = TypeVar("_Value")
 
 
 class Hashed:
@@ -14,8 +16,16 @@ class Hashed:
     own.
     """
 
-    __slots__ = ("_hash",)
+    __slots__ = ("_hash", "_value")
     _hash: int
+    _value: Any
+
+    def keep(self, find: Callable[[Any], _Value]) -> _Value:
+        """What a function finds of it, kept like the hash: one function for each class."""
+        if not hasattr(self, "_value"):
+            object.__setattr__(self, "_value", find(self))
+        found: _Value = self._value
+        return found
 
 
 def hashed(made: type[_T]) -> type[_T]:

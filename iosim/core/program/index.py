@@ -5,7 +5,6 @@ Sizes are names (axes such as ``N``) or tile parameters (such as ``B_r``).
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, assert_never, overload
@@ -184,7 +183,7 @@ class Span(Hashed):
     @property
     def edges(self) -> frozenset[Edge]:
         """The edges of open tiles that it depends on; none where it is fixed."""
-        return _edges(self)
+        return self.keep(lambda span: span.start.edges | span.stop.edges)
 
     @property
     def tile(self) -> Tile | None:
@@ -209,11 +208,6 @@ class Span(Hashed):
         return ":" if self.is_entire_axis else f"{self.start}:{self.stop}"
 
 
-@functools.lru_cache(2**14)
-def _edges(span: Span) -> frozenset[Edge]:
-    return span.start.edges | span.stop.edges
-
-
 @hashed
 @dataclass(frozen=True, slots=True)
 class Tile(Hashed):
@@ -234,12 +228,17 @@ class Tile(Hashed):
     @property
     def start(self) -> Affine:
         """Its first position, as a bound."""
-        return Affine.of(Edge(self, "start"))
+        return Affine.of(self.edges[0])
 
     @property
     def stop(self) -> Affine:
         """The position after its last, as a bound."""
-        return Affine.of(Edge(self, "stop"))
+        return Affine.of(self.edges[1])
+
+    @property
+    def edges(self) -> tuple[Edge, Edge]:
+        """Its start and its stop."""
+        return self.keep(lambda tile: (Edge(tile, "start"), Edge(tile, "stop")))
 
     def __str__(self) -> str:
         return self.var

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from iosim.core.problem import BlockMask
 from iosim.core.program.block_masks import masks, numbers
-from iosim.core.program.index import Edge, Index, Span, Tile, dims, unstacked
+from iosim.core.program.index import Index, Span, Tile, dims, unstacked
 from iosim.core.program.ir import Alloc, Load, Loop, Op, Program, Store
 
 
@@ -137,14 +137,6 @@ def allowed(
     return low, larger(low, smaller(high, extent))
 
 
-def covers(span: Span) -> Tile | None:
-    """The open tile that a span covers exactly, or None."""
-    for edge in span.edges:
-        if edge.tile.axis == span.axis and span == Span(span.axis, edge.tile.start, edge.tile.stop):
-            return edge.tile
-    return None
-
-
 def step(loop: Loop, env: Env) -> int:
     """How far an iteration advances; a loop without a step visits single positions."""
     return 1 if loop.step is None else env[loop.step]
@@ -177,7 +169,7 @@ def running(
         yield from tiles(loop, env)
         return
     rows, _ = masks(program)[loop.marks.name]
-    row = env[Edge(loop.marks.rows, "start")] // rows.by(env)
+    row = env[loop.marks.rows.edges[0]] // rows.by(env)
     for column, at in enumerate(tiles(loop, env)):
         if marked[loop.marks.name].marked(row, column):
             yield at
@@ -190,7 +182,7 @@ def cases(span: Span, loops: Mapping[Tile, Loop], env: Env) -> Iterator[Range]:
         loops: the loop of each of these tiles, and of the tiles that their spans name.
     """
     named = [tile for edge in span.edges if (tile := edge.tile) in loops]
-    open_ = next((tile for tile in named if Edge(tile, "start") not in env), None)
+    open_ = next((tile for tile in named if tile.edges[0] not in env), None)
     if open_ is None:
         yield resolved(span, env)
         return
@@ -202,18 +194,20 @@ def cases(span: Span, loops: Mapping[Tile, Loop], env: Env) -> Iterator[Range]:
 
 def inside(env: Env, tile: Tile, at: Range) -> dict[Any, int]:
     """The environment inside an iteration of the loop of a tile."""
-    return {**env, Edge(tile, "start"): at[0], Edge(tile, "stop"): at[1]}
+    start, stop = tile.edges
+    return {**env, start: at[0], stop: at[1]}
 
 
 def number(loop: Loop, env: Env) -> int:
     """Which iteration of its loop is open."""
     start, _ = resolved(loop.span, env)
-    return (env[Edge(loop.tile, "start")] - start) // step(loop, env)
+    return (env[loop.tile.edges[0]] - start) // step(loop, env)
 
 
 def covered(tile: Tile, env: Env) -> Range:
     """What an open tile covers."""
-    return env[Edge(tile, "start")], env[Edge(tile, "stop")]
+    start, stop = tile.edges
+    return env[start], env[stop]
 
 
 def clipped(

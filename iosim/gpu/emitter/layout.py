@@ -84,10 +84,11 @@ def sector_bytes(instance: Instance, dtype: str, nests: slice = slice(None)) -> 
             continue
         word = word_bytes(dtype, instance.program.tensor(node.tensor).wide)
         same = word, node.index, tuple((x.tile, x.span, x.step, x.marks) for x in outer)
-        if same not in alike:
-            alike[same] = _transfer(instance, word, node.index, outer)
+        sectors = alike.get(same)
+        if sectors is None:
+            alike[same] = sectors = _transfer(instance, word, node.index, outer)
         key = key_of(node)
-        total[key] = total.get(key, 0) + alike[same] * SECTOR
+        total[key] = total.get(key, 0) + sectors * SECTOR
     return total
 
 
@@ -101,6 +102,7 @@ def _transfer(
 ) -> int:
     """Sectors of a transfer of words of so many bytes."""
     *rows, last = index = unstacked(full)
+    by_row = dims(tuple(rows))
     access = _Access(word, len(dims(full)) == 1 or bool(named_tiles(instance.program)))
 
     def of_tile(tile: Tile, at: Range) -> int:
@@ -108,7 +110,7 @@ def _transfer(
             return _run(at, access)
         if isinstance(last, Within) and tile == last.tile:
             return _run((0, at[1] - at[0]), access)
-        return at[1] - at[0] if tile in dims(tuple(rows)) else 1
+        return at[1] - at[0] if tile in by_row else 1
 
     def of_loop(tile: Tile, start: int, stop: int, by: int) -> int:
         if tile == last:
@@ -116,7 +118,7 @@ def _transfer(
         if isinstance(last, Within) and tile == last.tile:
             full, short = divmod(stop - start, by)
             return full * _run((0, by), access) + _run((0, short), access)
-        return stop - start if tile in dims(tuple(rows)) else -(-(stop - start) // by)
+        return stop - start if tile in by_row else -(-(stop - start) // by)
 
     def of_spans(env: Env) -> int:
         n = 1
