@@ -1,6 +1,6 @@
-"""Two pictures of the pages, as SVG: ``python docs/img/pictures.py`` writes them beside this file.
+"""Two pictures of the pages, as SVG: ``python docs/img/pictures.py`` writes them next to this file.
 
-Every number on them is counted when they are drawn.  They have a white ground of their own, so
+Every number on them is counted when they are drawn.  They have a white background, so
 that they can be read on a dark page.
 """
 
@@ -152,13 +152,13 @@ def protocol() -> str:
             text(312, y + 18, str(number + 1), 18, "middle"),
             box(330, y, wide * start, 26, GREY),
             box(330 + wide * start, y, wide * loads, 26, color),
-            text(330, y + 44, f"{start} held + {loads} loaded → {len(entries)} entries", 16),
+            text(330, y + 44, f"{start} there + {loads} loaded → {len(entries)} entries", 16),
         ]
     line = 330 + wide * 2 * M
     parts += [
         f'<path d="M{line:g} {top - 6}V{top + 230}" stroke="{INK}" stroke-dasharray="5 4"/>',
-        text(20, 380, "grey: words held in fast memory when the epoch begins;", 16, "start", FAINT),
-        text(20, 400, "coloured: words that it loads", 16, "start", FAINT),
+        text(20, 380, "gray: words in fast memory when the epoch begins;", 16, "start", FAINT),
+        text(20, 400, "colored: words that it loads", 16, "start", FAINT),
     ]
     return picture(640, 415, "Epochs of a program, the message of each, and its entries", parts)
 
