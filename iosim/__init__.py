@@ -134,7 +134,7 @@ _MOVED = {
 
 
 class _MovedModules:
-    """Imports what is asked for by an old place from its new one, and warns."""
+    """Imports what is requested by an old place from its new one, and warns."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:

@@ -44,7 +44,7 @@ def available() -> bool:
 
 
 def worth(accesses: int) -> bool:
-    """Whether so many accesses go faster compiled, the loading of numba included."""
+    """Whether this many accesses go faster compiled, the loading of numba included."""
     return accesses > SHORT and available()
 
 
@@ -73,7 +73,7 @@ def built(function: Function, *, arrays: bool = False) -> Function:
 
 
 def interruptible(function: Function, *given: Any, **named: Any) -> Any:
-    """What a function returns, computed beside a thread that an interrupt ends at once.
+    """What a function returns, computed in a thread that an interrupt ends at once.
 
     A compiled loop doesn't look for interrupts, and one over a whole trace may take minutes.
 

@@ -16,7 +16,7 @@ from iosim.base.errors import InputError
 
 
 def check_room(needed: int, what: str, instead: str) -> None:
-    """InputError where so many bytes can't be had.
+    """InputError where this many bytes can't be had.
 
     Args:
         needed: bytes.

@@ -62,7 +62,7 @@ class ProgressReport:
         self.of, self.what, self.listener = of, what, _LISTENER.get()
 
     def __call__(self, done: int) -> None:
-        """So many are done."""
+        """This many are done."""
         if self.listener is not None:
             self.listener.show(done, self.of, self.what)
 

@@ -1,7 +1,7 @@
 """TOML and JSON that people write, read within limits, with one line for whatever is wrong.
 
 Every reader of such a file begins here: it must be a regular file of UTF-8 text, no longer than it
-may be, nested no deeper, with numbers of so many digits, and with every key once.  gzip may have
+may be, nested no deeper, with numbers of this many digits, and with every key once.  gzip may have
 packed it: whoever asks for ``NAME`` gets the content of ``NAME.gz`` where only that is there.
 """
 

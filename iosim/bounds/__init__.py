@@ -256,7 +256,7 @@ def exact_lower_bounds(
 def largest_of(rows: Iterable[BoundRow], classes: Iterable[str]) -> dict[str, list[str]]:
     """The largest exact lower bounds of one point: the name of each, and the classes where it is.
 
-    Of equal ones the first, as `best_lower_bound`.
+    Among equals, the first, as `best_lower_bound`.
 
     >>> from iosim import Attention
     >>> largest_of(bounds_for(Attention(4096, 64), 4096), ["once", "recompute"])

@@ -133,7 +133,8 @@ def _segments(
 ) -> tuple[Bound, Bound]:
     """Two bounds: segments of M events where M + M is at least T, and of T − M below.
 
-    T is `least`: a segment of so many events and words, or more, does T²/(4·`lines`) pairs at most.
+    T is `least`: a segment of this many events and words, or more, does T²/(4·`lines`) pairs at
+    most.
     """
     says, words = least
 

@@ -85,8 +85,8 @@ class Bound:
     name
         how the command line and the tables call it.
     kind
-        "lower": every algorithm of the class moves at least so many words.
-        "upper": a named algorithm moves at most so many.
+        "lower": every algorithm of the class moves at least this many words.
+        "upper": a named algorithm moves at most this many.
     strength
         "exact": all constants are explicit and it holds at every finite size where it applies.
         "asymptotic": it holds up to an unnamed constant; compare it with fitted slopes only.
@@ -108,7 +108,7 @@ class Bound:
     theorem
         the anchor of the statement in that proof: "theorem-2".
     numeric
-        where the words need an optimisation rather than a formula: `Arrays` of one shape → words,
+        where the words need an optimization rather than a formula: `Arrays` of one shape → words,
         a float64 array of that shape.
     options
         names of the problem's options that its theorem covers.

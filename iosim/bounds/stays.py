@@ -5,7 +5,7 @@ fit, so that row words leave meanwhile.  Each such stay can be given leavings of
 and V save in loads, rows have in stays.  The same holds with rows and columns exchanged, and what
 is in fast memory at one moment serves one of the two only.
 
-From about Nd/6 to Nd and from 4Nd/3 to 2Nd it says more than `parts`, but for a share of about
+From about Nd/6 to Nd and from 4Nd/3 to 2Nd it says more than `parts`, except for a share of about
 9nd/N below M = 2Nd/n, where `iosim.bounds.left_over` does.
 For heads without a mask, each of which moves as many words as if it were alone; else 0.
 

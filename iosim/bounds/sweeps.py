@@ -3,7 +3,7 @@
 Take the row word that leaves fast memory first, then of those that come later the one that leaves
 first, and so on.  At most M + 1 words of rows are there when one of them leaves, so that there are
 k = ⌈AR/(M + 1)⌉ of them, R rows of A words.  While each is there, nearly all of K and V is, too:
-loaded anew, but for what stays in fast memory beside the rows.
+loaded again, except for what stays in fast memory with the rows.
 
 FlashAttention-2 is a schedule whose rows stay.  A schedule that moves less than the bound loads
 words of Q again, stores entries of O twice, moves row sums, stores scores, or computes them again.

@@ -184,7 +184,7 @@ class Exact(Terms):
         return math.log2(x)
 
     def floor(self, x: Any) -> Any:
-        """Exact for fractions; ⌊√x⌋ is asked for through `isqrt`-safe rationals only."""
+        """Exact for fractions; ⌊√x⌋ is computed through `isqrt`-safe rationals only."""
         return Fraction(math.floor(x))
 
     def ceil(self, x: Any) -> Any:

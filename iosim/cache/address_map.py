@@ -77,7 +77,7 @@ class Ground:
 
     Attributes:
         unit: what an address stands for.
-        line: how many words are in a line; 1 unless lines are asked for.
+        line: how many words are in a line; 1 unless lines are requested.
         tensors, arrays: by name.
         late: whether words become units only when they have been numbered, because what an
             iteration adds to an address is no whole number of lines, or a layout is tiled.
@@ -109,7 +109,7 @@ class Ground:
         return replace(found, extents=extents, strides=by, low=low, high=high, write=part.write)
 
     def strides(self, part: Piece, env: Mapping[Any, Any]) -> tuple[int, ...]:
-        """How far apart neighbours on each axis of a part are: words, or rows."""
+        """How far apart neighbors on each axis of a part are: words, or rows."""
         if part.shape is None:
             return self.tensors[part.name].strides
         return local_strides(tuple(extent(x, env) for x in part.shape), self.unit)

@@ -1,9 +1,9 @@
 """What passes over boxes are made of: ranges of words that every pass covers whole, in order.
 
-A pass covers a box row by row, so it is a few *runs* of neighbouring words.  All runs that occur
+A pass covers a box row by row, so it is a few *runs* of neighboring words.  All runs that occur
 are cut wherever one of them starts or stops; then every run is made of whole pieces.  Two pieces of
 which the second follows the first in every box that has either are one, even where they are no
-neighbours, and so on: such a chain is an *atom*.  Where boxes are equal or have no word in common,
+neighbors, and so on: such a chain is an *atom*.  Where boxes are equal or have no word in common,
 as of dense schedules, each box is one atom.
 """
 
@@ -16,7 +16,7 @@ from iosim.cache.progress import Watch, parts
 
 
 def spread(first: Ints, count: Ints) -> Ints:
-    """The numbers first, first + 1, …, so many of each, one after the other.
+    """The numbers first, first + 1, …, this many of each, one after the other.
 
     >>> spread(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
@@ -26,7 +26,7 @@ def spread(first: Ints, count: Ints) -> Ints:
 
 
 def runs_of(offset: Ints) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Where runs of neighbouring words start, and how long they are.
+    """Where runs of neighboring words start, and how long they are.
 
     >>> runs_of(np.array([0, 1, 8, 9]))
     ((0, 8), (2, 2))

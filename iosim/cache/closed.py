@@ -16,7 +16,7 @@ in the tree, a few products of ranges of loop numbers; their boxes are products 
 positions.
 
 **Piecewise affine.**  The ends of these ranges are the loops' ends, or the numbers of the two
-passes.  So with all other loops fixed, the distance is affine in one loop's number, but for the
+passes.  So with all other loops fixed, the distance is affine in one loop's number, except for the
 first iteration, which may have no earlier one, the last, which follows no other, and where that is
 short the one before it: local arrays are only as large as the short one needs in what comes after
 it.  Distances at the ends of the ranges between therefore give them all, and the accesses
@@ -213,7 +213,7 @@ def reuse(instance: Instance) -> tuple[Reuse, ...]:
     """The stack distances of all accesses of an instance, by rule, in time independent of sizes.
 
     Raises InputError for an instance of which that can't be said, with what stands against it, and
-    ClosedFormError where distances that are computed beside the rule are not the rule's.
+    ClosedFormError where distances that are computed as a check are not the rule's.
 
     >>> import iosim
     >>> instance = iosim.bind(iosim.algorithm("copy").program, {"n": 10**6}, {"B": 64})

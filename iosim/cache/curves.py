@@ -176,7 +176,7 @@ def curve(stream: Stream, policy: str = "lru", *, line_words: int = 1) -> Curve:
         line_words: words in a line.
 
     Returns:
-        A `Curve`.  OPT minimises loads, and its pass tells nothing of write-backs.
+        A `Curve`.  OPT minimizes loads, and its pass tells nothing of write-backs.
 
     Raises:
         InputError: another policy, or a trace too long for OPT, which takes about 25 bytes an

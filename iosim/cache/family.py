@@ -11,7 +11,7 @@ from iosim.cache.layouts import Layout
 from iosim.cache.policies import POLICIES
 from iosim.cache.record import Write
 
-# From so many capacities on the pass for every one is quicker.
+# From this many capacities on the pass for every one is quicker.
 SEVERAL = 8
 
 

@@ -1,7 +1,7 @@
 """How the words of a tensor lie in memory.
 
 Layouts are of matrices: the last two axes.  Axes before them are outermost, and a tensor of one
-axis lies in order whatever is asked for.
+axis lies in order whatever is requested.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def checked(
 
 
 def strides(shape: tuple[int, ...], how: Layout) -> tuple[int, ...]:
-    """How far apart neighbours on each axis are, in words; of a tiled tensor, in its places.
+    """How far apart neighbors on each axis are, in words; of a tiled tensor, in its places.
 
     >>> strides((2, 3, 4), "row-major"), strides((2, 3, 4), "column-major")
     ((12, 4, 1), (12, 1, 3))

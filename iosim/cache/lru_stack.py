@@ -10,7 +10,7 @@ and counts of marks by 8 words, 64 words and 4,096 words.  When the timeline is 
 slots move to its start (Bennett and Kruskal 1975 count in a tree; Almási et al. 2002 mark as
 here).
 
-Dirty lines follow Thompson and Smith 1989: a line is dirty in the caches of at least so many
+Dirty lines follow Thompson and Smith 1989: a line is dirty in the caches of at least this many
 lines, its *level*, which a write makes 1.  Found again at distance s it was written back by
 those from its level up to s − 1 lines.
 """

@@ -30,9 +30,9 @@ from iosim.core.program.walk import Instance
 
 METHODS = ("auto", "stream", "tiles", "formula")
 MOVED = ("loads", "write_backs", "flush", "misses")
-# From so many accesses on a quicker method is taken where there is one.
+# From this many accesses on a quicker method is taken where there is one.
 LONG = 2 * 10**8
-# So many passes over tiles at most tell write-backs beside the formula.
+# This many passes over tiles at most tell write-backs next to the formula.
 FEW = 2 * 10**6
 # Accesses that a replay takes in a second, of the order of, and the seconds that it may take where
 # nobody asks for it by name.
@@ -339,5 +339,5 @@ def _watched(what: str) -> Iterator[Watch]:
 
 
 def _nth(before: int, times: int, watch: Watch) -> Watch:
-    """Of so many times alike, after so many."""
+    """Of this many equal times, after this many."""
     return lambda done, of: watch(before * of + done, times * of)

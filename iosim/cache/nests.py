@@ -1,7 +1,7 @@
 """What lies between two passes of a dense schedule: stack distances, from ranges of loop numbers.
 
 Passes run in the lexicographic order of where they stand in the tree and of the numbers of the open
-loops (`iosim.cache.closed`).  So those between two of them are a few *segments*: neighbouring
+loops (`iosim.cache.closed`).  So those between two of them are a few *segments*: neighboring
 places in the tree, each with the numbers of its outermost loops, the last of these in a range.
 """
 
@@ -78,7 +78,7 @@ class Nests:
             for name, some in self.by_name.items()
             if some[0].local
         }
-        # Places are in the order of the tree: below each node there are neighbours.
+        # Places are in the order of the tree: below each node there are neighbors.
         self.below: dict[Numbers, Range] = {}
         for k, place in enumerate(self.places):
             for q in range(len(place.path) + 1):
@@ -127,7 +127,7 @@ class Nests:
     def _segments(
         self, one: Numbers, first: Numbers, other: Numbers, last: Numbers
     ) -> Iterator[tuple[int, int, Ranges]]:
-        """The same passes as neighbouring places, and ranges of their outermost loops."""
+        """The same passes as neighboring places, and ranges of their outermost loops."""
         yield *self.below[one], tuple((x, x + 1) for x in first)
         q = 0
         while one[q] == other[q] and first[q] == last[q]:

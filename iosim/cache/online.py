@@ -142,7 +142,7 @@ def emptied(policy: Policy, shape: Shape, count: int, backend: Backend) -> Any:
 
 
 def moved(arrays: Any, accesses: int, words: int) -> Traffic:
-    """What was moved so far by a cache of lines of so many words, and what a flush would write."""
+    """What a cache of lines of this many words has moved so far, and what a flush would write."""
     status, _, _, counts = arrays
     dirty = int(np.count_nonzero(np.asarray(status, np.uint8) == DIRTY))
     return Traffic(

@@ -17,7 +17,7 @@ def unwatched(done: int, of: int) -> None:
 
 
 def parts(many: int, watch: Watch) -> Iterator[slice]:
-    """Slices of so many, in order; `watch` is told after each.
+    """Slices of this many, in order; `watch` is called after each.
 
     >>> len(list(parts(10**6, unwatched)))
     16

@@ -56,7 +56,7 @@ class Touch:
 
 @dataclass(frozen=True, eq=False)
 class Straight:
-    """Neighbouring nodes that are no loops, and the spans among theirs that follow open tiles."""
+    """Neighboring nodes that are no loops, and the spans among theirs that follow open tiles."""
 
     body: tuple[Touch, ...]
     spans: tuple[Span, ...]

@@ -40,7 +40,7 @@ class SampledCurve:
         line_words: words in a line.
         accesses: in the whole stream.
         lines: how many lines were followed.
-        rate: the share of lines that was asked for.
+        rate: the share of lines that was requested.
         capacities: words.
         loads: words read from behind, estimated.
         error: the standard error of each estimate, in words.
@@ -121,7 +121,7 @@ def _sample(
 
 
 def _estimates(timeline: Timeline, lines: int, rooms: Ints, line_words: int) -> NDArray[np.float64]:
-    """Words that caches of so many lines load, as one sample has it."""
+    """Words that caches of this many lines load, as one sample has it."""
     followed = len(timeline.last)
     if followed == 0:
         return np.zeros(len(rooms))

@@ -31,7 +31,7 @@ Times: TypeAlias = "NDArray[np.int64] | NDArray[np.float64]"
 Clock: TypeAlias = Callable[[Ints, Ints], Times]
 Order: TypeAlias = Callable[[Ints], Clock]
 
-# So many accesses are sorted within a processor's own caches.
+# This many accesses are sorted within a processor's own caches.
 SORTED = 2**16
 PACE = 1000  # ticks that the fastest item takes for half an access
 MOST_DRIFT = 1000  # per mille: then an item may take twice as long
@@ -77,7 +77,7 @@ def lockstep(resident: int) -> Order:
 
 
 def round_robin(resident: int, accesses: int = 1) -> Order:
-    """`resident` items take turns with so many accesses each; where one ends, the next begins.
+    """`resident` items take turns with this many accesses each; where one ends, the next begins.
 
     Raises InputError for no residents or accesses.
 
@@ -101,8 +101,8 @@ def drifting(resident: int, per_mille: int, seed: int = 0, every: int = 0) -> Or
         resident: items at a time; where one ends, the next begins.
         per_mille: 0 to `MOST_DRIFT`.
         seed: of the draws, 0 to 2³² − 1.
-        every: accesses between two gates, at which all that run wait for the slowest, and no item
-            begins before all have ended; 0 without gates.
+        every: accesses between two barriers, at which all that run wait for the slowest, and no
+            item begins before all have ended; 0 without barriers.
 
     Raises InputError for numbers out of range.
 
@@ -231,7 +231,7 @@ def interleaved(streams: Sequence[Stream], order: Order, chunk: int = CHUNK) -> 
     Args:
         streams: one for each item, in the order in which they begin, over one address space.
         order: `lockstep`, `round_robin`, `drifting`, `by_clock` or `by_times`.
-        chunk: about so many accesses are made at once, at most.
+        chunk: about this many accesses are made at once, at most.
 
     Raises InputError for no streams, and an order of another number of items.
 
@@ -314,7 +314,7 @@ def _read_at_once(apart: Mapping[int, Stream], streams: Sequence[Stream]) -> _Re
 
 
 def _read_in_turn(streams: Sequence[Stream]) -> _Read:
-    """Accesses of streams of any length, which are asked for in order."""
+    """Accesses of streams of any length, which are read in order."""
     readers = [_Reader(stream) for stream in streams]
 
     def read(items: Ints, firsts: Ints, counts: Ints, sort: Ints) -> Accesses:
@@ -327,7 +327,7 @@ def _read_in_turn(streams: Sequence[Stream]) -> _Read:
 
 
 class _Reader:
-    """The accesses of one item, so many at a time."""
+    """The accesses of one item, this many at a time."""
 
     def __init__(self, stream: Stream) -> None:
         self._chunks = stream.chunks()

@@ -18,7 +18,7 @@ from iosim.base.errors import InputError
 Unit = Literal["words", "rows", "lines"]
 UNITS: tuple[Unit, ...] = ("words", "rows", "lines")
 
-# Accesses in one chunk, unless asked for otherwise.
+# Accesses in one chunk, by default.
 CHUNK = 2**18
 
 
@@ -85,7 +85,7 @@ class Stream:
         length: how many accesses there are in all.
         regions: tensors in the program's order, then local arrays; none of a trace that was read.
         unit: what an address stands for.
-        line_words: of words, what regions are aligned to: no line of so many words has words of
+        line_words: of words, what regions are aligned to: no line of this many words has words of
             two regions.  Of lines, how long one is.
 
     >>> stream = of_arrays([0, 1, 0], [False, False, True])

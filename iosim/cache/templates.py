@@ -79,7 +79,7 @@ class TooLarge(Exception):
 
 @dataclass
 class Templates:
-    """Makes templates, and keeps those that were asked for last."""
+    """Makes templates, and keeps those that were used last."""
 
     ground: Ground
     kept: OrderedDict[Any, Template | None] = field(default_factory=OrderedDict)
@@ -234,7 +234,7 @@ class Templates:
         high: int,
         base: int,
     ) -> Ints:
-        """The units of words of a part, neighbours in the same one as one."""
+        """The units of words of a part, neighbors in the same one as one."""
         merged = self.ground.unit != "words"
         before = 1 if merged and 0 < low < high else 0  # the word before tells what follows it
         number = np.arange(low - before, high)
@@ -254,7 +254,7 @@ def longest(touch: Touch, env: Mapping[Any, Any]) -> int:
 
 
 def lines_of(base: int, extents: Sequence[int], strides: Sequence[int], line: int) -> int:
-    """How many lines a box is: its words in row-major order, neighbours in one line as one."""
+    """How many lines a box is: its words in row-major order, neighbors in one line as one."""
     words = math.prod(extents)
     found, last = 0, -1
     for low in range(0, words, 2**20):

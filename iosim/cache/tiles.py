@@ -13,7 +13,7 @@ it: all of the tile's words, and all words of the tiles between.  So all its wor
 distance, the weight of the distinct tiles since, the tile itself included.
 
 A pass that writes writes all of its tile.  So all its words are dirty in the same caches, those of
-at least so many words (Thompson and Smith 1989), and where the tile is found again they have been
+at least this many words (Thompson and Smith 1989), and where the tile is found again they have been
 written back by the same ones.  At the end the words of the last tile are the first of the list, the
 last word first, and so on: a tile below S words of later ones has its words at depths S + 1 to
 S + n, and a cache of C holds C − S of them, and has written the others back.
@@ -60,7 +60,7 @@ from iosim.core.program.walk import Instance
 # Passes that are held at once, at most, and about how many bytes of each.
 MOST_PASSES = 5 * 10**7
 OF_PASS = 60
-# So many entries of OPT's heap beyond twice its tiles may be out of date before they are removed.
+# This many entries of OPT's heap beyond twice its tiles may be out of date before they are removed.
 STALE = 2**16
 _NONE = np.zeros(0, np.int64)
 
@@ -93,7 +93,7 @@ def passes(
     Args:
         instance: a program with its sizes, tiles and masks.
         positions: as `touches` has it.
-        watch: told now and then how many boxes of how many are done.
+        watch: called now and then with how many boxes of how many are done.
 
     Raises InputError where there are more than `MOST_PASSES`, and where positions are needed.
 
@@ -177,7 +177,7 @@ def lru(found: Passes, *, watch: Watch = unwatched) -> Curve:
 def lru_at(found: Passes, capacities: Sequence[int], *, watch: Watch = unwatched) -> list[Traffic]:
     """What LRU moves at some capacities, from passes: what `replay` gives for the stream of words.
 
-    `watch` is told as that of `lru` is.  Raises InputError for a capacity below one word.
+    `watch` is called as that of `lru` is.  Raises InputError for a capacity below one word.
 
     >>> import iosim
     >>> sizes, tiles = {"N": 64, "d": 8, "heads": 1}, {"B_r": 16, "B_c": 8}
@@ -322,7 +322,7 @@ def _measure(
 def opt(found: Passes, capacity: int, *, watch: Watch = unwatched) -> Traffic:
     """What OPT with bypass moves at a capacity, from passes.
 
-    `watch` is told now and then how many passes of how many are done.
+    `watch` is called now and then with how many passes of how many are done.
 
     >>> import iosim
     >>> sizes, tiles = {"N": 64, "d": 8, "heads": 1}, {"B_r": 16, "B_c": 8}

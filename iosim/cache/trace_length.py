@@ -54,7 +54,7 @@ class Measure:
 
     Attributes:
         count: how many accesses a part is.
-        again: a part so many positions, or iterations, further on counts alike.
+        again: a part this many positions, or iterations, further on counts alike.
         length: accesses.
         largest: of each local array, the words and the rows that it ever has, and its longest row.
 

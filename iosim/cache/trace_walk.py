@@ -226,7 +226,7 @@ def _point(x: Plain, env: Mapping[Any, Any], values: Mapping[Any, Any]) -> Any:
 
 
 def _runs(extents: list[Any], count: int) -> Iterator[tuple[int, int]]:
-    """Where extents stay as they are: neighbouring iterations from low on, before high."""
+    """Where extents stay as they are: neighboring iterations from low on, before high."""
     change = np.zeros(max(0, count - 1), bool)
     for x in extents:
         if isinstance(x, np.ndarray):

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-# Exit codes beside 0, and 1 for a check that failed.
+# Exit codes other than 0, and 1 for a check that failed.
 INPUT, BUG, INTERRUPTED, NOBODY_READS = 2, 70, 130, 141
 
 

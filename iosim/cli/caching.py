@@ -225,7 +225,7 @@ def _instance(
 
 
 def _capacities(text: str | None, words: int | None) -> list[int] | None:
-    """Capacities as typed; None where all are asked for."""
+    """Capacities as typed; None where all are requested."""
     if text is None:
         return None if words is None else [words]
     if text == "all":

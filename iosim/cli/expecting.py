@@ -1,4 +1,4 @@
-"""``iosim profile --schedule``: kernels of a report beside a schedule."""
+"""``iosim profile --schedule``: kernels of a report compared with a schedule."""
 
 from __future__ import annotations
 

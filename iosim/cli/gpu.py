@@ -89,7 +89,7 @@ def emit(
 
 
 def _build_problem(problem: type[Any], typed: opt.Sizes) -> Any:
-    """What is typed; the rest is beside attention of N 4096, d 64 and one head."""
+    """What is typed; the rest is in addition to attention of N 4096, d 64 and one head."""
     own, typed = size_names(problem), opt.batched(problem.kind, typed)
     usual = {"N": "4096", "d": "64", "heads": "1"}
     said = {x: typed[x] for x in usual if x in typed and not (x == "N" and x in own)}
@@ -179,7 +179,7 @@ def figure(folder: Path, stem: Path) -> None:
 
 
 def _write(folder: Path, table: ReportTable) -> Path:
-    """The table, and what else a report writes beside it."""
+    """The table, and what else a report writes next to it."""
     for name, data in table.files.items():
         if name.endswith(".csv"):
             write_csv(folder / name, data)

@@ -22,7 +22,7 @@ TRY = f"Try it: iosim count {EXAMPLES['count']}"
 
 
 class Lazy(click.Group):
-    """A group whose commands are import strings with their line of help beside them.
+    """A group whose commands are import strings with their line of help next to them.
 
     Its help lists them by section; `sections` has the names of each, and is empty for one section.
     """

@@ -37,7 +37,7 @@ _SHOWN = {
 
 @dataclass(frozen=True)
 class _Answer:
-    """What is printed, and what scripts get beside it."""
+    """What is printed, and what scripts get in addition."""
 
     title: str
     found: Roofline

@@ -62,7 +62,7 @@ def l2(
     """Predict what DRAM delivers behind an L2 that many programs share.
 
     In lockstep, and the range if programs drift apart, with the least rows or L2 at which a drift
-    does no harm.  Bytes at L2↔DRAM, and beside them at SM↔L2.  For all schedules but those that
+    does no harm.  Bytes at L2↔DRAM, and also at SM↔L2.  For all schedules but those that
     read where to read.  What a kernel reads of a block mask itself is not counted.
     """
     if machine is None:

@@ -72,7 +72,7 @@ def run_bytes(instance: Instance) -> int:
     """About how many bytes a simulation takes at most: float64 tensors, inputs twice, and buffers.
 
     The machine copies its inputs.  Its buffers are its peak, or for each buffer as many words as
-    it processes at once; an operation makes up to two arrays of a buffer's size beside it.
+    it processes at once; an operation makes up to two more arrays of a buffer's size.
     """
     program, env = instance.program, instance.env
     stored = {n.tensor for n in program.nodes if isinstance(n, Store)}

@@ -107,7 +107,7 @@ def count_links(instance: OnDevices) -> LinkCounts:
                     if not node.add:
                         owed = owed + got
                     if node.passed:
-                        # what arrives lies beside what is sent until the step ends
+                        # what arrives lies next to what is sent until the step ends
                         held, leaving = held + got, leaving + words
         peak, held = np.maximum(peak, held), held - leaving
     links = {

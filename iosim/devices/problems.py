@@ -1,4 +1,4 @@
-"""What devices compute together, beside attention: feed-forward layers, gradients, collectives."""
+"""What devices compute besides attention: feed-forward layers, gradients, collectives."""
 
 from __future__ import annotations
 

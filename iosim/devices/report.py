@@ -17,7 +17,7 @@ from iosim.models.hardware import Hardware
 
 @dataclass(frozen=True)
 class HeldBound:
-    """A lower bound beside what the schedule moves.
+    """A lower bound compared with what the schedule moves.
 
     Attributes:
         name, of, source, says: of the bound.

@@ -45,7 +45,7 @@ class Sharding:
 
 
 def chunks(n: int, parts: int) -> list[tuple[int, int, int]]:
-    """An axis in so many runs, the first n mod parts of them one longer.
+    """An axis in `parts` runs, the first n mod parts of them one longer.
 
     >>> chunks(7, 3)
     [(0, 3, 1), (3, 2, 1), (5, 2, 1)]

@@ -53,7 +53,7 @@ class Reads:
 
     Attributes:
         items: program instances.
-        programs: of these, so many are resident at once.
+        programs: of these, this many are resident at once.
         rows: of the outer tile, in each program; 0 where no tile of the launch has rows.
         sweeps: whether all items of a launch sweep the same.
         swept: what the items of a launch sweep, all heads together; of other launches the most
@@ -98,7 +98,7 @@ class Reads:
 
     @property
     def safe(self) -> bool:
-        """Whether the drift that was asked for reads at most one sweep more than in lockstep."""
+        """Whether the drift that was requested reads at most one sweep more than in lockstep."""
         return self.most <= self.lockstep + self.together
 
     @property

@@ -1,4 +1,4 @@
-"""Training steps as libraries run them, kernel by kernel: schedules to set beside their counters.
+"""Training steps as libraries run them, kernel by kernel: schedules to compare with their counters.
 
 Nobody would choose them.  They say which tensors each kernel of PyTorch, of cuDNN or of
 FlashAttention's first code reads and writes, and so what must cross each boundary.

@@ -3,7 +3,7 @@
 How far programs drift apart on a chip is no property of the schedule, and `iosim.gpu.l2` needs the
 clock readings of a run to say what it costs.  Here the drift is chosen instead: every item takes
 longer than the fastest possible one by a share that is drawn at random, up to a given most.  Where
-programs are kept in lockstep they wait for each other at gates, as in the kernels that
+programs are kept in lockstep they wait for each other at barriers, as in the kernels that
 `iosim.gpu.emitter.kernels.Lockstep` makes.  The reads are then those of `l2.read_bytes`.
 
 All times are whole numbers, so that any other program can draw the same ones.
@@ -33,14 +33,15 @@ __all__ = ["MOST_DRIFT", "PACE", "Sweeps"]
 
 @dataclass(frozen=True)
 class Sweeps:
-    """Items that sweep the same blocks, so many at once.
+    """Items that sweep the same blocks, this many at once.
 
     Attributes:
         items: sweeps in all.
         programs: how many run at once.
         blocks: column blocks of a sweep.
         drift: per mille that an item may take longer than the fastest, 0 to `MOST_DRIFT`.
-        every: blocks between two gates; 0 without gates, when a new item starts where one ends.
+        every: blocks between two barriers; 0 without barriers, when a new item starts where one
+            ends.
         seed: of the draws, 0 to 2³² − 1.
 
     Raises InputError for a number out of range.

@@ -1,4 +1,4 @@
-"""JSON as compressed text, which the page unpacks by itself where it is asked for."""
+"""JSON as compressed text, which the page unpacks by itself if it is requested."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def shots(instance: Instance, fps: int, seconds: float | None = None) -> Iterato
         fps: frames of a second.
         seconds: how long it takes; by default as long as the steps need, at most `SECONDS`.
 
-    Returns an iterator: a frame is made when it is asked for.
+    Returns an iterator: a frame is made when it is requested.
 
     A run whose steps all fit is shown step by step.  Of a longer one moments are chosen by the
     words that have been moved: at the beginning every transfer, then more and more between two.
@@ -91,7 +91,7 @@ def shots(instance: Instance, fps: int, seconds: float | None = None) -> Iterato
 def targets(total: int, transfers: int, frames: int, slow: float) -> Iterator[int]:
     """Words moved at each frame: a transfer takes `slow` frames first, and the last frame has all.
 
-    The words rise evenly where so many transfers fit, and exponentially otherwise.
+    The words rise evenly where this many transfers fit, and exponentially otherwise.
 
     >>> list(targets(100, 10, 5, 0.5))
     [20, 40, 60, 80, 100]

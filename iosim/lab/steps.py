@@ -29,7 +29,7 @@ from iosim.core.program.space import (
 )
 from iosim.core.program.walk import Instance, Transfer, ranges
 
-# So many transfers before a moment are its trail.
+# This many transfers before a moment are its trail.
 TRAIL = 24
 # Sums over iterations that are kept; then they are taken again.
 _KEPT = 2**17
@@ -93,7 +93,7 @@ def every_step(instance: Instance) -> Iterator[Moment]:
 
 
 def sampled(instance: Instance, targets: Iterable[int]) -> Iterator[Moment]:
-    """For each number of words, ascending, the moment at which so many have been moved.
+    """For each number of words, ascending, the moment at which this many have been moved.
 
     A target of 0 or one that falls inside a transfer gives the moment after that transfer; those
     beyond the last word give the last transfer.
@@ -187,7 +187,7 @@ class _Run:
         self.kept: dict[Any, _Sums] = {}
         self.done = _Sums(dict.fromkeys(program.keys(), 0))
         self.words = 0
-        self.quiet = -1  # iterations that end before so many words are passed over
+        self.quiet = -1  # iterations that end before this many words are passed over
         self.held: dict[str, ResidentBuffer] = {}
         self.trail: deque[Transfer] = deque(maxlen=TRAIL)
 

@@ -1,7 +1,7 @@
 """The lab in a notebook: an anywidget, for Jupyter and marimo, with the page's own bundle.
 
 It needs the extra ``lab``.  What the page finds in its file is the widget's trait ``data``; and
-where the page's search goes on beside the view, the widget asks Python (`ASKED`).
+where the page's search continues in the background, the widget asks Python (`ASKED`).
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def annealed(
             one schedule, whether compiled or not.
         enough: a number of transfers that ends the search, a lower bound say.
 
-    Raises InputError where M allows no pebbling, where both variants are asked for, and where a
+    Raises InputError where M allows no pebbling, where both variants are requested, and where a
     number is none.
 
     >>> from iosim.pebbling import pyramid
@@ -82,8 +82,8 @@ def annealed(
 class Annealing:
     """Annealing that can be carried on, and interrupted at any time without a loss.
 
-    Plain Python until numba has compiled the loops beside it, or loaded what it compiled before;
-    the numbers are the same.  Raises what `annealed` raises.
+    Plain Python until numba has compiled the loops in the background, or loaded what it compiled
+    before; the numbers are the same.  Raises what `annealed` raises.
 
     Attributes:
         cost: the transfers of the best schedule so far.
@@ -160,7 +160,7 @@ class Annealing:
         self._round, self._left, self._heat, self._fall = -1, 0, 0.0, 1.0
 
     def run(self, seconds: float, steps: int | None = None, enough: int = 0) -> None:
-        """Anneal for so many seconds, or changes, or until no more transfers are left than that."""
+        """Anneal for some seconds or changes, or until this many transfers are left."""
         end = time.monotonic() + seconds
         if not seconds > 0:
             raise InputError(f"seconds = {seconds} is no time to search: give more than 0")

@@ -228,7 +228,7 @@ def evict(
     taken: int,
     logged: bool,
 ) -> tuple[int, int, int]:
-    """Evict so many words before place `t`.
+    """Evict this many words before place `t`.
 
     What has the largest product of the time to its next use and its weight; a value without a blue
     pebble counts for less, as the last weight says, since it must be stored.
@@ -378,7 +378,7 @@ def switch(game: FlatGame, counters: Any, trial: Any) -> int:
 def anneal(
     game: FlatGame, room: Playing, sequences: Sequences, steps: int, heat: float, fall: float
 ) -> float:
-    """Try so many changes; returns the heat reached.
+    """Try this many changes; returns the heat reached.
 
     A change that costs d more is kept where d ≤ heat · −ln(a random number).
     """

@@ -61,7 +61,7 @@ def attention_backward(
         The score and its exponential are two vertices.
     softmax "free"
         No L, O and D, as the lower bounds count.  With sums taken term by term it is their model,
-        but for dS: there it takes the place of dP.
+        except for dS: there it takes the place of dP.
 
     Raises InputError as `attention` does.
 

@@ -105,7 +105,7 @@ def bound_chain(game: GameArrays, chains: ChainArrays, c: int, s: Any, live: Any
 
 
 def take_out(one: Any, room: Any, at: int, word: Any, most: int) -> int:
-    """Put up to so many members of a word that are not in it yet in `room[at]`; how many."""
+    """Put up to this many members of a word that are not in it yet in `room[at]`; how many."""
     taken = 0
     word = word & ~room[at]
     while word and taken < most:

@@ -21,7 +21,7 @@ Three variants of the literature, each an option of `Game`.  With sliding pebble
 slide    computes a vertex, and its red pebble is one that an operand gives up
 
 With free sources no vertex starts blue, and a source is computed from nothing.  With sinks of any
-colour an output may end red as well as blue.
+color an output may end red as well as blue.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class IllegalMove(ProgramError):
 
 
 class Unfinished(ProgramError):
-    """The game ends and an output has no blue pebble, or none where any colour will do.
+    """The game ends and an output has no blue pebble, or none where any color will do.
 
     >>> from iosim.pebbling import chain
     >>> Game(chain(2), M=2).finish()
@@ -87,7 +87,7 @@ class Game:
         partial: whether sums take their terms one at a time.
         sliding: whether a result may take an operand's pebble.
         free_sources: whether sources are computed, from nothing, instead of starting blue.
-        sinks: what outputs must end with: a ``blue`` pebble, or one of ``any`` colour.
+        sinks: what outputs must end with: a ``blue`` pebble, or one of ``any`` color.
 
     `loads` and `stores` are words, `computes` counts what was computed, sums when they are
     complete.  `play` raises IllegalMove, ResidencyError (an operand is not red) or CapacityError
@@ -153,7 +153,7 @@ class Game:
         self.moves += 1
 
     def finish(self) -> None:
-        """Check that every output is complete and blue, or of any colour where that will do."""
+        """Check that every output is complete and blue, or of any color where that will do."""
         either = self.sinks == "any"
         for v in self.dag.outputs:
             ends = v in self.blue or (either and v in self.red)
@@ -215,7 +215,7 @@ class Game:
         self._record_compute(v)
 
     def _computable(self, v: str) -> None:
-        """Check that a vertex may be computed now, but for the place that it takes."""
+        """Check that a vertex may be computed now, except for the place that it takes."""
         if not self.dag.preds[v] and not self.free_sources:
             raise IllegalMove(f"compute {v}: it is an input: load it")
         if v in self.red:

@@ -88,7 +88,7 @@ def pyramid(height: int) -> Dag:
     """The pyramid: rows of height + 1, …, 2, 1 vertices, each using the two above it.
 
     Cook, *An observation on time–storage trade off*, 1974: height + 2 pebbles are needed to reach
-    its one output without storing a value; with so many the inputs are loaded once.
+    its one output without storing a value; with this many the inputs are loaded once.
 
     >>> len(pyramid(3).preds), len(pyramid(3).inputs)
     (10, 4)

@@ -1,14 +1,14 @@
 """The search without recomputation: sweeps over layers of states, under a limit on their cost.
 
-A layer holds the states in which so many operations are done.  Every step does one at least, so one
-sweep, from the first layer to the last, meets every state that is left once duplicates, dominated
-states and those whose cost and bound exceed the limit are dropped.  If no state of the last layer
-is reached, no schedule costs as little as the limit, and the next sweep has a higher one.  So
-each finished sweep is a proof, and what must be held is a few layers, not every state.  A *beam* is
-a sweep that keeps only the most promising states of each layer: it proves nothing and finds a
-schedule soon.
+A layer holds the states in which this many operations are done.  Every step does one at least, so
+one sweep, from the first layer to the last, meets every state that is left once duplicates,
+dominated states and those whose cost and bound exceed the limit are dropped.  If no state of the
+last layer is reached, no schedule costs as little as the limit, and the next sweep has a higher
+one.  So each finished sweep is a proof, and what must be held is a few layers, not every state.  A
+*beam* is a sweep that keeps only the most promising states of each layer: it proves nothing and
+finds a schedule soon.
 
-Why dropping loses no optimum: each rule leaves, beside what it drops, a state with as many or more
+Why dropping loses no optimum: for what it drops, each rule leaves a state with as many or more
 operations done from which an optimum can be reached at no more.  Of all states that are kept and
 lead to an optimum, take one with the most operations done: none of its successors is dropped
 without a state as good that has more done, so it is the goal.
@@ -113,11 +113,11 @@ class Layers:
         self.release()
 
     def ints(self, n: int) -> Any:
-        """So many numbers."""
+        """This many numbers."""
         return self.make(np.zeros(n, np.int64))
 
     def words(self, n: int) -> Any:
-        """So many words of 64 bits."""
+        """This many words of 64 bits."""
         return self.make(np.zeros(n, np.uint64))
 
     def limit_of(self, cost: int | None) -> int:
@@ -220,7 +220,7 @@ class Layers:
         self.control[state_layout.RECORDS] = 0
 
     def _index(self) -> None:
-        """Build the table anew, large enough for the room."""
+        """Rebuild the table, large enough for the room."""
         size = 1
         while size < 2 * self.room:
             size *= 2

@@ -4,7 +4,7 @@
 vertex that is not an input, or one per term of a sum where sums are taken term by term.
 
 A *fused* term t (`Dag.fused`) of a sum s may be made apart, which takes a red pebble of w(t) words
-beside its operands P, or be added on the fly, with P and s red.  How it is listed depends on the
+next to its operands P, or be added on the fly, with P and s red.  How it is listed depends on the
 weights.
 
 If w(t) ≥ w(s), t is *folded*: it is no value, and its one operation adds it on the fly.  No optimum

@@ -57,7 +57,7 @@ def compile_rules(dag: Dag, M: int, recompute: bool, partial: bool) -> Rules:
     """Compile a graph for one variant of the game.
 
     Only what the outputs depend on is compiled.  Raises InputError where M allows no pebbling,
-    where both variants are asked for, or where the graph has more than LARGEST values or
+    where both variants are requested, or where the graph has more than LARGEST values or
     operations.
     """
     if recompute and partial:

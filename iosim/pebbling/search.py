@@ -36,7 +36,7 @@ LOADING = 4.0  # seconds: shorter searches don't load numba
 SPARE = 0.93  # of the memory: the rest is for what comes between two looks at it
 SCIPY = 60 << 20  # bytes by which the process grows for the bounds of a whole graph
 NARROW, WIDE = 50, 300  # widths of the beams
-# A sweep may take so many times as long as expected; then the other ways are tried, too.  A way
+# A sweep may take this many times as long as expected; then the other ways are tried, too.  A way
 # that has taken longer than LONG is kept.
 PATIENCE, SHORT, LONG = 4.0, 0.02, 4.0  # times; seconds
 SLOWEST, FASTEST = 1.3, 4.0  # growth from sweep to sweep that is reckoned with
@@ -96,7 +96,7 @@ class Limits:
         return SPARE * self.memory - resident_bytes()
 
     def check(self, growth: float = 0) -> None:
-        """Raise Stop if a limit is reached, or would be with so many bytes more.
+        """Raise Stop if a limit is reached, or would be with this many bytes more.
 
         Reports progress now and then.
         """
@@ -215,7 +215,7 @@ class Pace:
         return float(max(seconds, SHORT) * min(max(growth, SLOWEST), FASTEST) ** steps)
 
     def limit(self, least: int, most: int, left: float) -> int:
-        """A limit for the next sweep, where so many seconds are left."""
+        """A limit for the next sweep, where this many seconds are left."""
         least = min(least + self.step - 1, most)
         if len(self.sweeps) < 2:
             return least
@@ -343,7 +343,7 @@ class Once:
         return self.found.cost - self.base - 1
 
     def _within(self, way: Way, limit: int, seconds: float) -> float | None:
-        """Sweep one way; the seconds that it took, or None where it was stopped after so many."""
+        """Sweep one way; the seconds that it took, or None where it was stopped after this many."""
         layers, began = way.layers, time.monotonic()
         check = layers.check
 

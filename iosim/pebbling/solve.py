@@ -124,7 +124,7 @@ def optimum(
     The search ends within `seconds`, the compiling of its loops included, before this process
     takes more than `memory` bytes, or when it is interrupted; then the result is an interval.
     Every schedule was replayed on `Game`.  Raises InputError where M allows no pebbling, where both
-    variants are asked for, for graphs of more than 512 vertices, and where the process takes more
+    variants are requested, for graphs of more than 512 vertices, and where the process takes more
     than `memory` bytes before the search.
 
     >>> from iosim.pebbling import matmul

@@ -27,8 +27,8 @@ def automorphisms(
 ) -> tuple[tuple[int, ...], ...]:
     """Permutations of the operations' and values' numbers that keep every relation.
 
-    Each is a tuple over values, then operations, found by backtracking over a refined colouring;
-    the identity comes first, and no more than `limit` are returned, found in so many seconds.
+    Each is a tuple over values, then operations, found by backtracking over a refined coloring;
+    the identity comes first, and no more than `limit` are returned, found in this many seconds.
     """
     n = len(rules.values)
     placing = _Placing(n, rules.ops, rules.inputs, rules.outputs, rules.weights)
@@ -36,7 +36,7 @@ def automorphisms(
 
 
 class _Placing:
-    """Backtracking over a refined colouring; a vertex is a value, or n + an operation."""
+    """Backtracking over a refined coloring; a vertex is a value, or n + an operation."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class _Placing:
     ) -> list[tuple[int, ...]]:
         """Automorphisms that take the first vertices of `order` to those of `start`.
 
-        At most `limit`, found in so many steps and seconds.
+        At most `limit`, found in this many steps and seconds.
         """
         found: list[tuple[int, ...]] = []
         image: dict[int, int] = {}

@@ -79,7 +79,7 @@ def gather(table: StateTable, layer: int, ids: Any) -> int:
 
 
 def compact(W: int, control: Any, table: StateTable) -> None:
-    """Close the gaps that expanded states left, and string up the layers anew."""
+    """Close the gaps that expanded states left, and string up the layers again."""
     states, heads, cost, estimate = table.states, table.heads, table.cost, table.estimate
     for k in range(len(heads)):
         heads[k] = -1

@@ -17,7 +17,7 @@ from iosim.base.errors import InputError, IosimError, install
 # A picture, height × width × 4 bytes, and for how many frames it stays.
 Picture = tuple[Any, int]
 
-# Colours of a picture in a GIF.
+# Colors of a picture in a GIF.
 _COLOURS = 128
 
 

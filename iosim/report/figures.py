@@ -28,7 +28,7 @@ def words(rows: Rows) -> Any:
     differ: list[float] = []
     names = list(dict.fromkeys(r["name"] for r in rows if r["kind"] in ("run", "formula")))
     for k, name in enumerate(names):
-        # Colours that come again have another marker and another line.
+        # Colors that come again have another marker and another line.
         again, k = divmod(k, len(PALETTE))
         colour, marker = PALETTE[k], MARKERS[(k + again) % len(MARKERS)]
         line = LINES[again % len(LINES)]

@@ -29,7 +29,7 @@ _STYLE: Any = {
     "font.monospace": ["DejaVu Sans Mono"],
     "text.parse_math": False,
 }
-# How strong the colour of a tile is: of what is resident, and along a trail.
+# How strong the color of a tile is: of what is resident, and along a trail.
 _RESIDENT, _OLDEST, _NEWEST = 0.55, 0.08, 0.38
 # Places of the parts: left, bottom, width, height, of the whole.
 _SLOW = (0.03, 0.34, 0.56, 0.46)

@@ -15,7 +15,7 @@ from iosim.base.writing import replacing, target
 from iosim.report.svg import compact_svg
 from iosim.report.table import Row, read_csv, write_csv
 
-# Okabe and Ito's palette, which people with any colour vision can tell apart.
+# Okabe and Ito's palette, which people with any color vision can tell apart.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = "osD^vPX"
 LINES = ("-", ":", (0, (3, 1, 1, 1)))
@@ -130,7 +130,7 @@ def plot_table(table: str | os.PathLike[str], stem: str | os.PathLike[str]) -> l
 
 
 _SWEPT = frozenset({"algorithm", "M_words", "total_words", "lower_bound_words"})
-# What a sweep's rows have beside their sizes; `iosim query` may write the columns in any order.
+# What a sweep's rows have next to their sizes; `iosim query` may write the columns in any order.
 _OTHER = re.compile(
     r"hash|task|program.*|engine|policy|version|revision|seconds|time_s|feasible|gap|lower_bound|lower_bound_class"
     r"|tiles"
@@ -170,7 +170,7 @@ def _parquet(table: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 
 def with_table(path: Path, rows: Sequence[Row]) -> list[Path]:
-    """Write rows as CSV and draw their figure beside it; returns all the paths."""
+    """Write rows as CSV and draw their figure next to it; returns all the paths."""
     return [write_csv(path, rows), *plot_table(path, path.with_suffix(""))]
 
 

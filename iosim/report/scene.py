@@ -65,7 +65,7 @@ class Frame:
     last: bool = False
 
 
-# Colours of a theme; tensors have those of the lab's page.
+# Colors of a theme; tensors have those of the lab's page.
 SIGNS = "QKVOSPABCXY"
 THEMES: dict[str, dict[str, str]] = {
     "light": {

@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def shipped(name: str) -> Path:
-    """The folder `name`: inside the package where a wheel put it, else beside it in a source tree.
+    """The folder `name`: inside the package where a wheel put it, else next to it in a source tree.
 
     It need not exist.
     """

@@ -1,4 +1,4 @@
-"""Block-sparse attention at one pattern: exact words, beside 4N²d²s/M and the lower bound.
+"""Block-sparse attention at one pattern: exact words, compared with 4N²d²s/M and the lower bound.
 
 FlashAttention's Proposition 4 says that block-sparse attention moves Θ(Nd + N²d²s/M) words, where s
 is the share of blocks that are marked.  Here the pattern is any array of blocks, the words are the
@@ -61,7 +61,7 @@ class Sparsity:
 
 
 def tallest(d: int, M: int, B_c: int, d_v: int | None = None) -> int:
-    """The most rows of a block of `block_sparse` that fit into M words, beside B_c keys.
+    """The most rows of a block of `block_sparse` that fit in M words with B_c keys.
 
     Args:
         d_v: columns of V and O (default: d).

@@ -1,4 +1,4 @@
-"""SVG text, shorter: the same lines, colours and words in fewer bytes."""
+"""SVG text, shorter: the same lines, colors and words in fewer bytes."""
 
 from __future__ import annotations
 

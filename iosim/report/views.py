@@ -28,7 +28,7 @@ from iosim.pebbling.solve import Optimum
 from iosim.report.tightness import Tightness
 from iosim.sweep.folder import Folder
 
-# Of a folder's rows so many are shown; how many there are is said beside them.
+# Of a folder's rows this many are shown; how many there are is printed with them.
 SHOWN_ROWS = 20
 
 

@@ -197,7 +197,7 @@ class _Todo:
             yield longest
 
     def finish(self, number: int, seconds: float) -> None:
-        """A shard is there, after so many seconds."""
+        """A shard is there, after this many seconds."""
         self.finished.add(number)
         name, size = self.size(number)
         self.pace[name] = seconds / size

@@ -118,7 +118,7 @@ def answered(
 
 @contextlib.contextmanager
 def memory_limited(more: int = 2 * 2**30) -> Iterator[None]:
-    """Let this process take only so many bytes more, where the system can say so.
+    """Let this process take only this many bytes more, where the system can say so.
 
     DuckDB keeps tables and sorts to `MEMORY`, but not a single value: ``range(10**9)`` is a list of
     8 GB.  Raises InputError where a question needs more.

@@ -89,7 +89,7 @@ def processes(workers: int = 0) -> Pool:
     """Processes of this machine; 0 for one per core.
 
     They are forked from this process while it has a single thread, which is quick.  Otherwise a
-    clean server forks them, which first imports everything anew.  Raises
+    clean server forks them, which first imports everything again.  Raises
     InputError for more than `MOST_WORKERS`.
 
     >>> processes(4).name, processes(4).width

@@ -56,7 +56,7 @@ def writing(path: Path) -> Iterator[None]:
 def write_in_place(
     root: Path, name: str, write: Callable[[Path], object], keep: bool = False
 ) -> None:
-    """Write a file beside its place, sync it, and move it there in one step.
+    """Write a file next to its place, sync it, and move it there in one step.
 
     With `keep`, a file that is there already stays.
     """

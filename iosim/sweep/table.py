@@ -89,7 +89,7 @@ def _once(folders: Sequence[Folder], skip: int, spill: Path | None) -> Iterator[
     """The rows of some folders in order, each task where it comes first, in tables.
 
     Args:
-        skip: of so many rows at the beginning none is given.
+        skip: how many rows at the beginning are left out.
         spill: where what doesn't fit into memory goes.
 
     The hashes are gathered in DuckDB, which keeps to its memory; the rows themselves are read a

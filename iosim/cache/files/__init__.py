@@ -28,7 +28,7 @@ __all__ = [
     "write_trace",
 ]
 
-# Name → module.  What a path ends in says which one it is, unless one is asked for by name.
+# Name → module.  What a path ends in says which one it is, unless one is requested by name.
 FORMATS: dict[str, str] = {
     "iosim": "iosim.cache.files.iosim_format",
     "oracleGeneral": "iosim.cache.files.oracle_general",
@@ -86,14 +86,14 @@ def read_trace(
 ) -> Stream:
     """The stream that a file holds; the file is read again each time it is iterated.
 
-    Addresses of a foreign trace that are far apart are numbered anew, from 0 on in their order,
-    since a cache keeps arrays over addresses; neighbours are then no longer known, so that lines
+    Addresses of a foreign trace that are far apart are numbered again, from 0 on in their order,
+    since a cache keeps arrays over addresses; neighbors are then no longer known, so that lines
     are to be asked for here.  All that is kept meanwhile is the distinct addresses.
 
     Args:
         path: a file.
         form: the format's name, whatever the path ends in.
-        line_words: of a foreign trace, how many neighbouring addresses are one; the stream's unit
+        line_words: of a foreign trace, how many neighboring addresses are one; the stream's unit
             is then a line.
         chunk: accesses in one chunk.
 

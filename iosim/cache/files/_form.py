@@ -19,10 +19,10 @@ class TraceForm:
     """A format.
 
     Attributes:
-        name: by which it is asked for.
+        name: by which it is chosen.
         ends: what paths end in.
         write: a stream to a path.
-        read: the stream of a path, with so many addresses in a line and accesses in a chunk.
+        read: the stream of a path, with this many addresses in a line and accesses in a chunk.
         magic: how such files begin, where they say so.
 
     >>> from iosim.cache.files import trace_form
@@ -63,7 +63,7 @@ def numbered(records: Records, line_words: int) -> Stream:
 
     Args:
         records: makes an iterator over chunks of records.
-        line_words: how many neighbouring addresses are one.
+        line_words: how many neighboring addresses are one.
     """
     distinct, length = _distinct(records, line_words)
     most = int(distinct[-1]) + 1 if distinct.size else 0

@@ -4,7 +4,7 @@ A replay keeps which lines are resident and dirty, and how much room each set ha
 an order.  It is told of every access, and asked which line a full set gives up.
 
 Sets are numbered 0, 1, …, and lines go on from there: ``sets``, ``sets + 1``, …  So one array of
-``sets + lines`` entries holds something for each line, and for each set beside.
+``sets + lines`` entries holds something for each line, and for each set.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Shape(NamedTuple):
     seed: int
 
     def cells(self, count: int, value: int = 0) -> NDArray[np.uint32]:
-        """So many entries of one value, for lines and marks: unsigned, 32 bits."""
+        """This many entries of one value, for lines and marks: unsigned, 32 bits."""
         return np.full(count, value, np.uint32)
 
     def numbers(self, count: int, value: int = 0) -> NDArray[np.int64]:
-        """So many entries of one value, to calculate with: 64 bits."""
+        """This many entries of one value, to calculate with: 64 bits."""
         return np.full(count, value, np.int64)
 
     def first_places(self) -> NDArray[np.int64]:

@@ -163,7 +163,7 @@ def weights(b: Builder, n: str) -> None:
 
 
 def gradients(b: Builder, n: str) -> None:
-    """dS = P ∘ (dO Vᵀ − D) to HBM; of P, which is read, B_p rows are beside a tile of it."""
+    """dS = P ∘ (dO Vᵀ − D) to HBM; of P, which is read, B_p rows are resident with a tile of it."""
     (B_p,) = b.tile_sizes("N", f"B_p{n}")
 
     def finish(h: Head, i: Tile, j: Keys, s: Buffer, sums: Buffer) -> None:

@@ -32,14 +32,14 @@ def statistics(b: Builder, i: Index, x: Index | str) -> tuple[Buffer, Buffer, Bu
 def finish(
     b: Builder, h: Head, i: Tile, o: Buffer, m: Buffer, l: Buffer, x: Index | str | None = None
 ) -> None:
-    """Columns x of O, or all, to HBM; and L where it is asked for."""
+    """Columns x of O, or all, to HBM; and L if it is requested."""
     b.op(safe(b, "finish"), o, l)
     b.store(o, "O", *h.q, h.rows(i), values(b) if x is None else x)
     store_statistic(b, h, i, m, l)
 
 
 def store_statistic(b: Builder, h: Head, i: Tile, m: Buffer, l: Buffer) -> None:
-    """L = log Σ exp of the scores of rows i to HBM, in place of their sums, where it is asked for.
+    """L = log Σ exp of the scores of rows i to HBM, in place of their sums, if it is requested.
 
     It is what the backward pass needs of the row statistics.
     """
@@ -59,7 +59,7 @@ def mean(b: Builder, i: Index, x: Index | str) -> tuple[Buffer, Buffer]:
 def store_mean(
     b: Builder, h: Head, i: Tile, o: Buffer, L: Buffer, x: Index | str | None = None
 ) -> None:
-    """Columns x of O, or all, to HBM; and L where it is asked for, 0 of rows that saw nothing."""
+    """Columns x of O, or all, to HBM; and L if it is requested, 0 of rows that saw nothing."""
     b.store(o, "O", *h.q, h.rows(i), values(b) if x is None else x)
     if "statistics" in b.form.options:
         if b.form.mask is not None:
@@ -95,8 +95,8 @@ def tile_products(
         left, right: a tensor of rows and one of keys, with the same columns.
         n: what the names of tile sizes end with.
         finish: what happens to a tile before it is stored: ``finish(h, i, j, s, *beside)``.
-        beside: what it takes beside the tile and stays with the rows, name → tensor with a word a
-            row.
+        beside: what it takes in addition to the tile and stays with the rows, name → tensor with a
+            word a row.
     """
     B_r, B_c = tile_sizes(b, f"B_r{n}", f"B_c{n}")
     across = b.form.tensor(right).axes[-1]
@@ -136,7 +136,7 @@ def stored_scores(
 def row_products(b: Builder, to: str, left: str, right: str, n: str) -> None:
     """A product of rows × keys by keys × columns, like O = PV, in B_r × B_d tiles.
 
-    A row of the left factor is read once for each of the tiles beside it.
+    A row of the left factor is read once for each of the tiles next to it.
     """
     B_r, B_c = tile_sizes(b, f"B_r{n}", f"B_c{n}")
     across = b.form.tensor(right).axes[-1]
@@ -248,8 +248,8 @@ def fused_rows(
 def softmax_tiles(b: Builder) -> None:
     """O = softmax(S)V in B_r2 × B_d2 tiles of O, with online row statistics.
 
-    A row of scores is read once for each of the ⌈d/B_d2⌉ tiles beside it.  Each tile finds the same
-    row statistics: where they are asked for they are stored as often, and tiles come in order.
+    A row of scores is read once for each of the ⌈d/B_d2⌉ tiles next to it.  Each tile finds the
+    same row statistics: if they are requested they are stored as often, and tiles come in order.
     """
     along = b.tiles if "statistics" in b.form.options else b.grid
     B_r, B_c = tile_sizes(b, "B_r2", "B_c2")

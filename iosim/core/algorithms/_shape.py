@@ -1,7 +1,7 @@
 """How the options of attention enter a schedule: heads, what rows see of the keys, and masks.
 
 A schedule is written once.  It asks here which heads there are, which tiles of keys a block of
-rows sees (or which rows see a tile of keys), and hides what a tile holds beside that; without
+rows sees (or which rows see a tile of keys), and hides what else a tile holds; without
 options these are the plain loops of dense attention.
 """
 

@@ -5,7 +5,7 @@ Dao et al. 2022 (arXiv 2205.14135), Algorithm 1 and Theorem 2.  Per head:
 sweeps reads Q, O, m, l and writes O, m, l.  With all of M given to K and V (B_c ≈ M/2d) that is
 6N²d²/M, and with the paper's B_c = ⌈M/4d⌉ it is 12N²d²/M.
 
-Where L is asked for, a last pass makes it from m and l: 3N words.
+If L is requested, a last pass makes it from m and l: 3N words.
 
 Q is freed before O is loaded, which moves nothing more and takes B_r·d words less.
 """

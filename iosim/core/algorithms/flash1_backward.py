@@ -1,7 +1,7 @@
 """FlashAttention's backward pass: a block of columns stays, O streams past with Q, dO and dQ.
 
 Dao et al. 2022 (arXiv 2205.14135), Algorithm 4: as `flash2_backward`, but D = rowsum(dO ∘ O) is
-made anew for each tile, so that O is loaded as often as Q.  In leading order 20N²d²/M words per
+made again for each tile, so that O is loaded as often as Q.  In leading order 20N²d²/M words per
 head.
 """
 

@@ -41,7 +41,7 @@ def schedule(b: Builder) -> None:
 
 
 def softmax(b: Builder) -> None:
-    """P = softmax(S), row by row; and L where it is asked for."""
+    """P = softmax(S), row by row; and L if it is requested."""
     B_r, B_c = tile_sizes(b, "B_r2", "B_c2")
     mask = b.form.mask
     # A window moves on from the first columns, so that holding them would not help.

@@ -1,7 +1,8 @@
 """Standard backward pass: P, dP and dS in HBM, each pass blocked.
 
-Dao et al. 2022 (arXiv 2205.14135), Algorithm 3 and Theorem 5: Θ(Nd + N²) words beside those of five
-matrix products.  P is made from Q, K and L; a forward pass that keeps it saves that product.
+Dao et al. 2022 (arXiv 2205.14135), Algorithm 3 and Theorem 5: Θ(Nd + N²) words in addition to
+those of five matrix products.  P is made from Q, K and L; a forward pass that keeps it saves that
+product.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Li et al. 2024 (arXiv 2410.09397) prove O((N²d + Nd²)/√M) for M < d²; their algorithm is five
 blocked matrix products.  With square tiles 10N²d/√M + 3N² words per head: P is stored and read
-once more beside dO Vᵀ, dS is stored.
+once more with dO Vᵀ, dS is stored.
 """
 
 from __future__ import annotations

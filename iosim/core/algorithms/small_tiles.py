@@ -1,4 +1,4 @@
-"""`small_cache` with what M leaves to its tiles: one column and one word beside them, no more.
+"""`small_cache` with what M leaves to its tiles: one column and one word in addition, no more.
 
 A B_r1 × B_c1 tile of scores grows from outer products, a column of B_r1 words of Q by K word by
 word (Kwasniewski et al. 2019, arXiv 1908.09606): B_r1·B_c1 + B_r1 + 1 words, for
@@ -53,7 +53,7 @@ def scores_by_words(b: Builder) -> None:
 def softmax_by_words(b: Builder) -> None:
     """O = softmax(S)V in B_r2 × B_d2 tiles of O: scores by columns, V in B_v2 columns of a tile.
 
-    Each tile of some rows finds the same L: where it is asked for, tiles come in order.
+    Each tile of some rows finds the same L: if it is requested, tiles come in order.
     """
     along = b.tiles if "statistics" in b.form.options else b.grid
     B_r, B_c = tile_sizes(b, "B_r2", "B_c2")

@@ -66,7 +66,7 @@ def schedule(b: Builder) -> None:
 
 
 def filling_tiles(problem: Attention, M: int) -> dict[str, int]:
-    """Blocks of 64 rows and 64 keys, and so many splits that an H100 has work for every SM."""
+    """Blocks of 64 rows and 64 keys, and as many splits as give every SM of an H100 work."""
     B_r, B_c = min(problem.N, 64), min(problem.keys, 64)
     blocks = problem.groups * -(-problem.N // B_r)
     splits = max(1, -(-_SMS // blocks))

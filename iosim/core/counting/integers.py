@@ -3,7 +3,7 @@
 A `Sum` over a loop's tiles takes the short last tile by itself.  On the full tiles t = 0 … F − 1
 the ends of spans are affine in t, and `iosim.core.counting.sums` adds up.  The largest occupancy
 over a loop is found in the same way: on a piece where lengths are affine an occupancy is a
-polynomial in t, whose largest value is at an end of the piece, or beside the vertex of a parabola.
+polynomial in t, whose largest value is at an end of the piece, or next to the vertex of a parabola.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _extremes(level: Level, loop: Loop, tiles: _Tiles) -> Iterator[int]:
 
 
 def _vertex(words: Poly, tiles: _Tiles, first: int, past: int) -> Iterator[int]:
-    """The places beside the vertex of a parabola on first … past − 1."""
+    """The places next to the vertex of a parabola on first … past − 1."""
     n = past - first
     degree = max(sum(follows(x, tiles.tile) for x in m if x != tiles.tile) for m in words.terms)
     if n < 3 or degree < 2:

@@ -3,9 +3,9 @@
 Let a loop over n0 … n1 have the step B and F = ⌈n/B⌉ tiles, n = n1 − n0, and a span in it start at
 T(i.start) and stop at S(i.stop), where S and T rise: lines, cut to a part of an axis.  Its lengths
 S(y) − T(x) over all tiles x … y are S(n1) − T(n0), and at every place between two tiles
-g(x) = S(x) − T(x).  Trapezoids over the tiles have at least the integral of g, but for a loss where
-its slope falls: by s at a distance a from n0 or n1, it is at most s·a(B − a)/2, and s·B²/8.  With
-g' the least of g in the last B positions, that is
+g(x) = S(x) − T(x).  Trapezoids over the tiles have at least the integral of g, except for a loss
+where its slope falls: by s at a distance a from n0 or n1, it is at most s·a(B − a)/2, and s·B²/8.
+With g' the least of g in the last B positions, that is
 
     Σ g(n0 + kB)  ≥  (∫ g)/B − (g(n0) + g(n1))/2 + (F − n/B)·(g' + g(n1))/2 − loss/B.
 

@@ -93,7 +93,7 @@ def _spans(node: Node) -> list[Span]:
 
 
 def _indices(program: Program) -> Iterator[tuple[str, str, str]]:
-    """What a position on an axis may be beside a tile, a span or a point."""
+    """What a position on an axis may be other than a tile, a span or a point."""
     for node in program.nodes:
         for x in node.index if isinstance(node, (Load, Store, Alloc)) else ():
             yield from _index(x)

@@ -132,7 +132,8 @@ class Box:
         Every position of a tile counts the length of the tile.  That is the length at the position
         x, S(x + 1) − T(x), and what S rises from there to the tile's stop, and T from its start.
         Along a ramp of slope s that is cut into k positions a tile, these are s·k(k − 1)/2.  The k
-        are B, but for the first and the last; Σ k² is least at the least B, also when the first is
+        are B, except for the first and the last; Σ k² is least at the least B, also when the first
+        is
         short: then it is at least LB − B²/2, where L ≥ B is the length of the ramp, and at least
         L²/2.
         """

@@ -14,9 +14,9 @@ from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, St
 from iosim.core.program.ops import OPS
 from iosim.core.program.walk import Instance, check_instance
 
-# Of an operation's mathematics, what is shorter stands beside it.
+# Of an operation's mathematics, what is shorter stands next to it.
 SHORT = 16
-# Characters of code, beside which notes are aligned.
+# Characters of code, next to which notes are aligned.
 WIDEST = 58
 
 
@@ -54,7 +54,7 @@ def show(program: Program, instance: Instance | None = None) -> str:
 
 
 def in_columns(lines: Sequence[tuple[str, str]]) -> str:
-    """Lines of a listing as text: code, and beside it the notes, at least two spaces after it.
+    """Lines of a listing as text: code, and next to it the notes, at least two spaces after it.
 
     The notes of longer code than `WIDEST` are not aligned.
 

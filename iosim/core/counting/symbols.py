@@ -258,7 +258,7 @@ _PLAIN: dict[Any, Callable[..., Any]] = {
 
 
 def _value(expr: Any, at: Mapping[Any, int]) -> Any:
-    """The value in Python's numbers: sympy would reason about the terms of every tile anew."""
+    """The value in Python's numbers: sympy would reason about the terms of every tile again."""
     if isinstance(expr, sympy.Symbol):
         return at[expr]
     if isinstance(expr, (sympy.Sum, MaxOver)):

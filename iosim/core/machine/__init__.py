@@ -3,7 +3,7 @@
 Every operand must be resident, scratch memory starts as NaN, and holding more than M words
 raises (`iosim.core.machine.interpreter`).  Iterations of a grid loop are independent, so the
 machine runs many of them at once, each in a fast memory of its own: a buffer is an array whose
-leading *lane* dimensions number the iterations.  Those that differ in a shape run beside one
+leading *lane* dimensions number the iterations.  Those that differ in a shape run next to one
 another (`iosim.core.machine.ragged`).  Iterations of other loops run as one longer iteration where
 that does the same (`iosim.core.program.iterations` proves both).  `lanes=1` runs all of them one by
 one, with no lane dimensions at all; it is what every other run is tested against.
@@ -35,7 +35,7 @@ LANES = 2**18
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A fast memory of M words beside a slow memory without limit; only transfers cost anything.
+    """A fast memory of M words next to a slow memory without limit; only transfers cost anything.
 
     >>> Machine(24_576).M
     24576
@@ -97,7 +97,7 @@ def simulate(
 
     Raises:
         InputError: an input is missing, has the wrong shape, or holds no positions where it should.
-        CapacityError: a buffer does not fit beside what is resident.
+        CapacityError: a buffer does not fit next to what is resident.
         ResidencyError: a buffer is used that was freed, or never loaded.
         LeakError: a buffer is still resident where its scope ends.
         ProgramError: a grid loop's iterations are not independent.

@@ -59,7 +59,8 @@ class Lanes:
     tile starts where that does in its first lane, and is as much further in each other one, unless
     that tile is one of `State.named`.
 
-    With `merged`, the tile stands for so many tiles, end to end (`iosim.core.program.iterations`).
+    With `merged`, the tile stands for this many tiles, end to end
+    (`iosim.core.program.iterations`).
     """
 
     start: Start

@@ -1,7 +1,7 @@
 """Lanes of unequal shapes: they are parted into groups of equal ones, loop by loop.
 
 Where the iterations of a ragged loop have inner loops of their own lengths, these run in lockstep:
-lanes that are done drop out, and those whose tile is short run beside the others.  Lanes are
+lanes that are done drop out, and those whose tile is short run next to the others.  Lanes are
 independent, and each of them meets its own iterations in order.
 """
 

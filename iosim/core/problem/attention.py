@@ -30,7 +30,7 @@ class Attention(MaskedScores):
     With `statistics` L is an output, too: (heads, N), the log Σ exp of each row's scores, in fp32
     at least, and 0 for a row that sees nothing.  `AttentionBackward` reads it.
 
-    With `kv_heads` given, heads come in groups of heads/kv_heads neighbours, which share one head
+    With `kv_heads` given, heads come in groups of heads/kv_heads neighbors, which share one head
     of K and V; a program's Q and O are then (kv_heads, group, N, …), the same words in the same
     order.
 

@@ -150,7 +150,7 @@ class Problem(Protocol):
 
     @classmethod
     def beside_attention(cls, N: int, d: int, heads: int) -> Problem:
-        """The instance to set beside attention of these sizes, in one table or sweep."""
+        """The instance to compare with attention of these sizes, in one table or sweep."""
         ...
 
     def random(self, seed: int = 0) -> dict[str, Array]:
@@ -276,7 +276,7 @@ class BaseProblem:
 
     @classmethod
     def beside_attention(cls, N: int, d: int, heads: int) -> Any:
-        """The instance to set beside attention of these sizes; InputError where there is none."""
+        """The instance to compare with attention of these sizes; InputError where there is none."""
         raise InputError(f"{cls.__name__} has no size to set beside attention: bind() it instead")
 
     def random(self, seed: int = 0) -> dict[str, Array]:

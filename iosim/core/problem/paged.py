@@ -28,7 +28,7 @@ class PagedAttention(BaseProblem):
 
     A cache is cut into pages of `page` rows.  Block t of sequence s, with the keys from t·page on,
     lies in page ``table[s, t]``; the last page of a sequence may be filled in part, up to N_k keys.
-    Heads come in groups of heads/kv_heads neighbours, which share one head of K and V.
+    Heads come in groups of heads/kv_heads neighbors, which share one head of K and V.
 
     Shapes: Q and O are (batch, kv_heads, group, N, d), the words of (batch, heads, N, d) in the
     same order; K and V are (pages, kv_heads, page, d), with a page for each block of each sequence;

@@ -28,7 +28,7 @@ class MaskedScores(SharedHeads, BaseProblem):
     beyond the right limit.
     """
 
-    # Columns of tables of rows of such problems, beside sizes and options.
+    # Columns of tables of rows of such problems, in addition to sizes and options.
     in_tables: ClassVar[Mapping[str, str]] = {}
 
     N: int = axis("sequence length", letters="ij")
@@ -173,7 +173,7 @@ class MaskedScores(SharedHeads, BaseProblem):
         }
 
     def settled(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
-        """The inputs, with those that follow from others made anew in float64.
+        """The inputs, with those that follow from others made again in float64.
 
         Raises InputError where such a one is given and differs from that.
         """

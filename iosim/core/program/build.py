@@ -98,7 +98,7 @@ class Builder:
         """Declare a stationary part of an axis: its first positions stay resident, 0 up to all.
 
         Args:
-            less: a limit of the problem, if the axis's last so many positions are never used.
+            less: a limit of the problem, if that many last positions of the axis are never used.
 
         A larger part should never move more words; the tile search is fast where it doesn't.
         """
@@ -211,7 +211,7 @@ class Builder:
         return Span(axis, self._bound(what, start), self._bound(what, end), cut)
 
     def stack(self, *index: Single | str) -> Stack:
-        """Indices of neighbouring axes of a tensor as one dimension of a buffer.
+        """Indices of neighboring axes of a tensor as one dimension of a buffer.
 
         ``b.load("Q", g, b.stack("group", i), "d")`` is a matrix: below each other, for every
         position of the first index, the rows of the second.  Its extent is the product of theirs.

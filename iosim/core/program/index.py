@@ -250,7 +250,7 @@ Single: TypeAlias = Span | Tile
 @hashed
 @dataclass(frozen=True, slots=True)
 class Stack(Hashed):
-    """Indices of neighbouring axes of a tensor that are one dimension of a buffer.
+    """Indices of neighboring axes of a tensor that are one dimension of a buffer.
 
     Its extent is the product of theirs; positions run over the parts in order, the last one
     fastest.  Raises ProgramError for fewer than two parts, and for a part that has no extent of

@@ -17,13 +17,13 @@ same buffers; what they compute depends on nothing else.  `iosim.core.program.ch
 grids, which cut no parts.
 
 **One longer iteration** over a tile as long as theirs does what several do (`may_merge`) where they
-are independent, but for sums, and each operation either knows nothing of the tile or works along it
-position by position.  By induction over the nodes a buffer with the tile as a dimension is then
-that of all iterations, end to end; any other buffer made inside is the same in all of them.  Sums
-are buffers made outside to which a loop only adds products, each summed over its own tile: Σ over
-one tile and Σ over the next are Σ over both, up to rounding.  No iteration reads a sum, so none
-sees what another one added.  Nothing else may ask where one of the tiles ends: no span, no mask, no
-number, no loop over the tile.
+are independent, except for sums, and each operation either knows nothing of the tile or works
+along it position by position.  By induction over the nodes a buffer with the tile as a dimension
+is then that of all iterations, end to end; any other buffer made inside is the same in all of
+them.  Sums are buffers made outside to which a loop only adds products, each summed over its own
+tile: Σ over one tile and Σ over the next are Σ over both, up to rounding.  No iteration reads a
+sum, so none sees what another one added.  Nothing else may ask where one of the tiles ends: no
+span, no mask, no number, no loop over the tile.
 """
 
 from __future__ import annotations

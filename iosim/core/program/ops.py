@@ -40,7 +40,7 @@ class OpSpec:
 
     Attributes:
         says: the mathematics, one line.
-        brief: what a listing says beside the operation, where `says` is too long for that.
+        brief: what a listing says next to the operation, where `says` is too long for that.
         dims: a string of index letters per operand, equal letters meaning equal extents;
             ``"*"`` takes any shape.
         reads, writes: positions of the operands whose old value matters, and that change.

@@ -254,7 +254,7 @@ def _one(program: Program, problem: Sized, fixed: Mapping[str, int] | None) -> d
 def _prepare(
     program: Program, columns: Mapping[str, Any], M: Any, lattice: Lattice
 ) -> tuple[dict[str, Ints], Ints, dict[str, Candidates]]:
-    """Columns of one length, and what may be chosen beside them."""
+    """Columns of one length, and what else may be chosen."""
     if lattice not in ("all", "pow2"):
         raise InputError(f"unknown lattice {lattice!r}: known: all, pow2")
     refuse(program, "its rows and columns are tiles, which no search can choose")

@@ -6,7 +6,7 @@ in it,
     words = flat + W·by_hold + (D − W)·by_rest,
 
 are least at an end of W, whatever the rest of a box is: corners would pair the least W with the
-least D − W.  The tile s that is solved for takes what is left beside W.  Where
+least D − W.  The tile s that is solved for takes what is left with W.  Where
 
     words ≥ rest + W·by_hold + (flow + (D − W)·by_rest)/s   and   base + W·tilt + slope·s ≤ M,
 

@@ -103,7 +103,7 @@ class Peak:
 
 
 class Reach:
-    """The last position of a tile that may fit beside boxes of values; −1 for none.
+    """The last position of a tile that may fit with boxes of values; −1 for none.
 
     A level that is the same in all iterations is a line base + slope·s in the tile s, and it fits
     only if s ≤ ⌊(M − base)/slope⌋ with base and slope from below over the box; where s is clipped
@@ -168,7 +168,7 @@ class Reach:
         return self._divide(at, low, high, self.rooms(low, high) if over is None else over)
 
     def settle(self, at: Ints, low: Where, last: Ints) -> Ints:
-        """The last position up to `last` that fits beside values."""
+        """The last position up to `last` that fits with values."""
         return last if self.peak is None else self._bisect(self.peak, at, low, low, last)
 
     def _divide(self, at: Ints, low: Where, high: Where, over: Collection[Room]) -> Ints:
@@ -233,7 +233,7 @@ class RealBound:
         ]
 
     def __call__(self, at: Ints, low: Where, high: Where, most: Ints) -> tuple[Ints, Any, Any]:
-        """Words that boxes move at least, and between which x they may move at most so many.
+        """Words that boxes move at least, and between which x they may move at most a given number.
 
         Args:
             low, high: the values at the corners of the boxes.
@@ -349,7 +349,7 @@ class PointwisePoly:
 
 
 def _even(values: Any) -> Any:
-    """A scalar where all are equal: in a sweep, neighbours often share their sizes."""
+    """A scalar where all are equal: in a sweep, neighbors often share their sizes."""
     array = np.asarray(values)
     if array.ndim and array.size and np.all(array == array.flat[0]):
         return array.flat[0]

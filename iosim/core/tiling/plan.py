@@ -9,11 +9,11 @@ parameters imply it.  Signs of the closed form prove three facts
   sits at its least, and gets the words that are left over in the end;
 * a parameter that never moves more words as it grows is bounded at its upper end, so where all
   are such, a box moves least at its upper corner;
-* a tile that moves less and takes more as it grows can be *solved* for: of what fits beside the
+* a tile that moves less and takes more as it grows can be *solved* for: of what fits with the
   others the largest is best, and since occupancy is linear in it, a division finds that.
 
 Tiles in constraints are neither spare nor solved for: a larger one may not be valid.  Nor are
-holds: a larger one may take *fewer* words, since less is streamed beside it (d − W < B).
+holds: a larger one may take *fewer* words, since less is streamed with it (d − W < B).
 """
 
 from __future__ import annotations

@@ -33,10 +33,10 @@ class TileRule:
     """A way to choose all tiles of an algorithm.
 
     Attributes:
-        name: how it is asked for.
+        name: by which it is chosen.
         one: ``(algorithm, problem, M)`` → tiles; raises CapacityError where none fit.
         many: ``(program, columns, M)`` → tiles in arrays, and where there are any; None where
-            points are asked for one by one.
+            points are evaluated one by one.
         exceeds: its tiles may need more than M, which is said in a remark.
     """
 

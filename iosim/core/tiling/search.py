@@ -7,8 +7,8 @@ bound on real numbers (`relax`) also cuts boxes to the tiles that can.  The boxe
 cut and judged together, so that a million points cost little more than their arithmetic.
 
 Of tiles that move equally many words, those at the first positions win, compared parameter by
-parameter, and the tile that is solved for is the largest that fits beside them: the answer at a
-point does not depend on the points beside it.
+parameter, and the tile that is solved for is the largest that fits with them: the answer at a
+point does not depend on the points searched with it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from iosim.core.tiling.stationary_bounds import HoldBound, HoldReach, filled_hol
 _PARTS_OF_FEW, _PARTS, _FEW = 64, 3, 64
 # Into more where a bound on real numbers drops most of them at once: fewer rounds.
 _PARTS_RELAXED = 9
-# So many boxes cost little more than one.
+# This many boxes cost little more than one.
 _AT_ONCE = 256
 # A side whose ends differ by more than this factor is cut into equal ratios.
 _RATIO = 8
@@ -170,7 +170,7 @@ class Search:
                 a stationary part that falls words may be as many, and then less of it decides.
 
         That is the side which is longest, divided by the root of all its positions.  The longest
-        side itself would leave a short side uncut beside a very long one, which is slow where N is
+        side itself would leave a short side uncut next to a very long one, which is slow where N is
         huge; the largest share of all positions is slower where N is usual.
         """
         at, low, high = boxes
@@ -314,7 +314,7 @@ class Search:
         return above_line(words, *ends)
 
     def _filled(self, boxes: Boxes) -> Boxes:
-        """The lower corners of boxes, with all of stationary parts that may fit beside the rest."""
+        """The lower corners of boxes, with all of stationary parts that may fit with the rest."""
         at, low, high = boxes
         first = dict(low)
         for name, reach in self.reaches.items():

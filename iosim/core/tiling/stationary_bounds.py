@@ -1,4 +1,4 @@
-"""A plan's bounds by its holds: words at the ends of one, and how much fits beside the rest."""
+"""A plan's bounds by its holds: words at the ends of one, and how much fits with the rest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from iosim.core.tiling.plan import Plan
 def filled_holds(plan: Plan) -> list[str]:
     """Stationary parts with which words never rise, where iterations differ in what they hold.
 
-    Such a part is bounded at its upper end, which is what fits beside the rest; some level tells.
+    Such a part is bounded at its upper end, which is what fits with the rest; some level tells.
     """
     held = plan.falls.intersection(plan.holds) if any(v.over for v in plan.levels) else ()
     return [k for k in sorted(held) if any(hold_lines(plan.levels, k))]

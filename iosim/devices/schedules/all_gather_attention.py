@@ -1,6 +1,6 @@
 """All-gather attention: every device gets all of K and V first, then attends with its rows of Q.
 
-As many words as ring attention, but all of K and V are in every memory, and no product runs beside
+As many words as ring attention, but all of K and V are in every memory, and no product overlaps
 the transfers.
 """
 

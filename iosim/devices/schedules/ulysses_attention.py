@@ -1,8 +1,8 @@
 """Attention between two all-to-alls: from rows of all heads to all rows of some heads, and back.
 
-Q, K, V and O each cross once, but for what is in place: (1 − 1/P) of 2·N·d words for every head of
-Q and as many for every head of K and V.  Devices beyond the number of heads of K and V have nothing
-to do in between.
+Q, K, V and O each cross once, except for what is in place: (1 − 1/P) of 2·N·d words for every head
+of Q and as many for every head of K and V.  Devices beyond the number of heads of K and V have
+nothing to do in between.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ class Blocks:
 
     def near(self, own: tuple[Dim, ...], ptr: str) -> str:
         """A mask of a load up to the end of a sector, where it follows a tile along its last axis
-        or its edge is odd beside blocks of its shape that move as whole vectors.
+        or its edge is odd next to blocks of its shape that move as whole vectors.
 
         A mask that may end anywhere makes Triton move single words, and the hardware counts a
         sector for each; up to the words of a sector, of the type that `ptr` points to, it moves
@@ -328,7 +328,7 @@ class Blocks:
         return x.axis if x.is_entire_axis else f"{x.axis}_{start}_{stop}"
 
     def _run(self, node: Load | Store, x: Dim) -> int:
-        """How many neighbours along its last dimension a transfer moves at once; see `_iota`.
+        """How many neighbors along its last dimension a transfer moves at once; see `_iota`.
 
         The compiler gives all accesses of one shape one layout, that of the widest.
         """
@@ -355,12 +355,12 @@ class Blocks:
         """Positions in a block, as text.
 
         Args:
-            run: how many neighbours the compiler may move at once; 0: as many as it can.
+            run: how many neighbors the compiler may move at once; 0: as many as it can.
         """
         name = {0: "to", 1: "single", VECTOR: "four"}[run]
         # A vector load that crosses a ragged edge is split into single words, one request each;
-        # told that nothing is aligned, the compiler lets neighbours read neighbouring words.
-        # Eight words of fp16 beside eight of fp32 make two requests of each sector of the latter.
+        # told that nothing is aligned, the compiler lets neighbors read neighboring words.
+        # Eight words of fp16 next to eight of fp32 make two requests of each sector of the latter.
         why = {0: "", 1: "  # ragged: word by word", VECTOR: "  # as many as fp32 has in a vector"}
         text = f"tl.arange(0, {block})"
         text = f"tl.multiple_of({text}, {run})" if run else text

@@ -10,7 +10,7 @@ unmasked words that its own loads and stores move and leaves the sums in ``words
 per instance.  Without it that code is not compiled at all.
 
 A nest that sweeps columns in order can be emitted *in lockstep* (`Lockstep`): as many programs as
-are resident at once walk all items wave by wave, and none passes a gate before all have read the
+are resident at once walk all items wave by wave, and none passes a barrier before all have read the
 same column blocks.
 """
 

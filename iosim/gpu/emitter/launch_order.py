@@ -15,7 +15,7 @@ def numbers(grid: tuple[Loop, ...], where: Places, streamed: int) -> list[tuple[
     """The loops of a launch grid, outermost first, each with the number of its tile as text.
 
     The innermost loop runs fastest.  Where items of a loop's last tiles take longest, these start
-    first: of so many of the other loops' tiles at once as stream about `NEAR` words.
+    first: of this many of the other loops' tiles at once as stream about `NEAR` words.
 
     Args:
         streamed: words that all items of one tile of the other loops stream, each once.

@@ -52,7 +52,7 @@ def shape(tensor: Tensor, instance: Instance) -> tuple[int, ...]:
 
 
 def strides(tensor: Tensor, instance: Instance) -> tuple[int, ...]:
-    """Words between neighbours along every axis: row-major, rows padded."""
+    """Words between neighbors along every axis: row-major, rows padded."""
     found = [1]
     width = padded(instance.env[tensor.axes[-1]])
     for axis in reversed(tensor.axes[:-1]):
@@ -100,7 +100,7 @@ def key_of(node: Load | Store) -> Key:
 def _transfer(
     instance: Instance, word: int, full: tuple[Index, ...], outer: tuple[Loop, ...]
 ) -> int:
-    """Sectors of a transfer of words of so many bytes."""
+    """Sectors of a transfer of words of this many bytes."""
     *rows, last = index = unstacked(full)
     by_row = dims(tuple(rows))
     access = _Access(word, len(dims(full)) == 1 or bool(named_tiles(instance.program)))
@@ -152,7 +152,7 @@ def fold_loops(
         index: what is moved inside, whose spans may name tiles.
         of_tile: what a tile at a place gives.
         of_loop: the sum over the tiles of a loop, from its start, stop and step.
-        of_spans: what the innermost place gives beside that.
+        of_spans: what else the innermost place gives.
     """
     spans = [*(loop.span for loop in loops), *(x for x in index if isinstance(x, Span))]
     named = {edge.tile for span in spans for edge in span.edges}
@@ -216,7 +216,7 @@ def _run(run: Range, access: _Access) -> int:
 def _runs(start: int, stop: int, step: int, access: _Access) -> int:
     """Sectors of all the tiles of a loop, each a run of its own."""
     whole = (stop - start) // step
-    # After so many tiles, they start at the same place within a sector again.
+    # After this many tiles, they start at the same place within a sector again.
     period = SECTOR // math.gcd(step * access.word, SECTOR)
     places = range(start, start + min(whole, period) * step, step)
     once = [_run((at, at + step), access) for at in places]

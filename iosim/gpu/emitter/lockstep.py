@@ -1,4 +1,4 @@
-"""A sweep in stretches with a gate before each, for programs that are kept in lockstep."""
+"""A sweep in stretches with a barrier before each, for programs that are kept in lockstep."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Names:
     """Hands out names in a kernel whose nodes are `body`, each to one thing.
 
     Args:
-        own: names that the kernel's text uses beside the usual ones.
+        own: names that the kernel's text uses in addition to the usual ones.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Tiles that may start within a 32-byte sector: they move word by word.
 
 Triton moves vectors only from where they are aligned, and a window may begin anywhere.  Then each
-thread of a warp moves one word, beside its neighbour's, which asks for each sector once, but for
+thread of a warp moves one word, next to its neighbor's, which asks for each sector once, except for
 those that the border between two requests of 32 words cuts.  The compiler gives all loads of one
 shape the layout of the widest access, with eight words of fp16 to a thread, of which it would move
 one at a time, and ask for each sector eight times; so all accesses of that shape are word by word.

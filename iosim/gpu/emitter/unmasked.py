@@ -99,7 +99,7 @@ def portions(
 def _masks(
     loop: Loop, shapes: Mapping[str, tuple[Dim, ...]], blocks: Blocks
 ) -> dict[Op, list[Limit]]:
-    """The masks in a loop whose number is known where the loop begins, but for its own tile."""
+    """The masks in a loop whose number is known where the loop begins, except for its own tile."""
     at, loops = dict(shapes), {**blocks.where.loops, loop.tile: loop}
     own, inner = Edge(loop.tile, "start"), set[Tile]()
     found: dict[Op, list[Limit]] = {}  # equal operations are one: each adds its limits
@@ -142,7 +142,7 @@ def _tiles(limit: Limit, first: str, step: int, blocks: Blocks) -> str:
 
 
 def _position_after(first: str, tiles: list[str], choose: str, step: int) -> str:
-    """The position so many tiles after the first, of the most or the fewest of several."""
+    """The position this many tiles after the first, of the most or the fewest of several."""
     count = tiles[0] if len(tiles) == 1 else f"{choose}({', '.join(tiles)})"
     return f"{count} * {step}" if first == "0" else f"{first} + {count} * {step}"
 

@@ -31,7 +31,7 @@ class Style:
         waits_first: the tiles of both products are waited for before either is issued, so that
             nothing stands between the two.
         persistent: about as many programs as the chip holds, each of which takes one item after
-            another, so that loads of the next item run beside the end of one.
+            another, so that loads of the next item overlap the end of one.
     """
 
     waits_first: bool = False

@@ -71,7 +71,7 @@ class LayerCase:
         return f"{self.model} {self.phase}"
 
     def ask(self, variant: Variant) -> Ask:
-        """What `iosim.models.layers` is asked for; InputError for what it has not."""
+        """What to ask of `iosim.models.layers`; InputError for what it does not have."""
         return check_request(
             self.model,
             self.phase,

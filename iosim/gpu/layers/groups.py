@@ -120,7 +120,7 @@ def fused(
         near = [r.name for t in op.writes for r in graph.readers[t.name]]
         near += [graph.writer[t.name].name for t in op.reads if t.name in graph.writer]
         places = [where[name] for name in near if name in where]
-        # A library's call computes no more than itself; others of its neighbours need it later.
+        # A library's call computes no more than itself; others of its neighbors need it later.
         places.sort(key=lambda at: (at < len(groups) and not groups[at].generated, at))
         where[op.name] = places[0] if places else len(groups)
     names = tuple(

@@ -51,7 +51,7 @@ ORDINARY = tuple(_FLOP)  # these are counted by patching kernels, which takes a 
 _SUMS = {"reduced": ("reduced", "bulk_reduced"), "tensor_flop": ("warp_flop", "group_flop")}
 BYTES = tuple(x for x in COUNTERS if x not in (*_FLOP, *_SUMS["tensor_flop"]))
 
-# What runs before all else: x + 1 of so many words of 2 bytes, a product of n × n by n × n.
+# What runs before all else: x + 1 of this many words of 2 bytes, a product of n × n by n × n.
 STREAM_WORDS, PRODUCT_N = 2**26, 4096
 GATES = ("stream", "product")
 

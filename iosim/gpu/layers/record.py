@@ -45,11 +45,11 @@ class LayerRun:
 
 @dataclass(frozen=True)
 class Spec:
-    """What the worker is asked for.
+    """What the worker has to do.
 
     Attributes:
         runs: in order; those of one case follow each other and are timed in turn.
-        measure_s, profile_s: after so many seconds no more runs are started.  What measuring
+        measure_s, profile_s: after this many seconds no more runs are started.  What measuring
             leaves of its own, the counters have besides.
         cache: the name of a folder for compiled kernels, that of this record alone.
     """

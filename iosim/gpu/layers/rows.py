@@ -1,4 +1,4 @@
-"""What a record says: rows of kernels, of classes and of runs, beside what the model says."""
+"""What a record says: rows of kernels, of classes and of runs, compared with the model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from iosim.models.operators import Operator
 from iosim.models.roofline.roof import Roof, Timed
 from iosim.models.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, work_of
 
-# Share of a V100's time in training, per cent, of BERT-large's encoder layer in PyTorch (Ivanov et
+# Share of a V100's time in training, percent, of BERT-large's encoder layer in PyTorch (Ivanov et
 # al., arXiv 2007.00072, Table I), and of the flop there.
 PUBLISHED = {
     "contraction": (61.0, 99.80),
@@ -219,7 +219,7 @@ def flop_by_class(operators: Sequence[Operator]) -> dict[str, int]:
 
 
 def class_rows(one: Told) -> list[dict[str, Any]]:
-    """The classes of a run: measured time and bytes beside the model's flop, bytes, least time."""
+    """The classes of a run: measured time and bytes, and the model's flop, bytes and least time."""
     seconds, flop = by_class(one), flop_by_class(one.graph.operators)
     whole = sum(flop.values())
     found = []

@@ -42,7 +42,7 @@ class Built:
 
 
 def measure(asked: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Time and trace the runs that are asked for, one row each."""
+    """Time and trace the runs that are requested, one row each."""
     torch = torch_module()
     start = time.monotonic()
     end = start + asked["measure_s"]

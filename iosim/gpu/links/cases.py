@@ -31,7 +31,7 @@ class LinkCase:
         P: devices.
         call: whether NCCL does all of it in one call.
         causal, deal: of attention.
-        pieces: into how many equal problems it is cut, so that one's transfers run beside the
+        pieces: into how many equal problems it is cut, so that the transfers of one overlap the
             products of another; 1 for a schedule that has its own overlap.
         cut: the size that is cut.
         protocol: of NCCL's, that it is held to; "" for its own choice.
@@ -115,7 +115,7 @@ class LinkCase:
 
 
 def calls(mib: tuple[int, ...], P: int, protocol: str = "") -> list[LinkCase]:
-    """NCCL's calls on vectors of so many MiB in all, in fp16."""
+    """NCCL's calls on vectors of this many MiB in all, in fp16."""
     return [
         LinkCase(name, {"n": size * 2**19}, P, call=True, protocol=protocol)
         for name in CALLS

@@ -31,7 +31,7 @@ SETTLE_S = 0.12
 LEAST_S = 0.02
 MOST_RUNS = 200
 TIMES = 3
-# Transfers whose bytes are counted move at least so many bytes in all.
+# Transfers whose bytes are counted move at least this many bytes in all.
 COUNTED_BYTES = 2**28
 
 

@@ -26,7 +26,7 @@ LIMIT_S = 205.0
 
 
 def measure(asked: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Measure the cases; neighbours of one protocol share processes."""
+    """Measure the cases; neighbors of one protocol share processes."""
     cases = [LinkCase(**case) for case in asked["cases"]]
     gpu = asked["backend"] == "nccl"
     rows: list[dict[str, Any]] = []

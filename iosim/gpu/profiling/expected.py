@@ -1,4 +1,4 @@
-"""What a kernel of somebody's is expected to move, beside what its counters say.
+"""What any kernel is expected to move, compared with its counters.
 
 A kernel that is known (`iosim.gpu.profiling.known_kernels`) is a nest of a schedule's program with
 tiles of its own.  The words of the model become bytes on each path: sectors where load-store units
@@ -68,7 +68,7 @@ class ExpectedRow:
 
 @dataclass(frozen=True)
 class Expected:
-    """A kernel of a report beside a schedule.
+    """A kernel of a report compared with a schedule.
 
     Attributes:
         kernel: of the report.
@@ -103,7 +103,8 @@ def expect(
     *,
     unknown: bool = False,
 ) -> Expected | None:
-    """A kernel beside a schedule; None where it isn't known to be one of its, at these sizes.
+    """A kernel compared with a schedule; None where it isn't known to be one of its, at these
+    sizes.
 
     Args:
         kernel: of a report (`iosim.gpu.profiling.kernels.kernels`).

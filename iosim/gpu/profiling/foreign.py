@@ -1,6 +1,6 @@
 """Files that are no reports of `ncu`: what they are, and what to give in their place.
 
-`FOREIGN` has one record for each format that people have at hand beside a report of kernels.
+`FOREIGN` has one record for each format that people have at hand next to a report of kernels.
 """
 
 from __future__ import annotations

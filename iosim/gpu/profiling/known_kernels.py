@@ -46,7 +46,7 @@ class KnownKernel:
         title: what it is.
         pattern: of the kernel's name; the group ``d`` is the most columns of Q that it takes,
             ``causal`` 1 under such a mask.
-        algorithm: the schedule that is asked for: its name in the registry.
+        algorithm: the schedule that is requested: its name in the registry.
         traced: the problem → the program that the kernel is a nest of; None for the schedule's.
         nest: which one.
         tiles: the pattern's groups → tile sizes, by name; None where only the grid tells them.
@@ -55,7 +55,7 @@ class KnownKernel:
             where its counters tell.
         whole: axes along which ragged tiles are loaded whole on the ordinary path.
         adds: scratch that the program loads and stores, and the kernel adds to: reductions.
-        times: tensor → the pattern's groups → how often each of its words is asked for.
+        times: tensor → the pattern's groups → how often each of its words is requested.
         boxes: the program, a dtype and its tiles → bytes of the boxes that bulk copies load.
         multicast: the pattern's groups → tensors of which one copy goes to several blocks.
         statistics: whether the kernel stores L in any case.

@@ -1,6 +1,6 @@
 """Labels of the details page, and the counters that they stand for.
 
-``ncu --csv`` prints labels (``Duration``) unless it is asked for names.  They are as Nsight Compute
+``ncu --csv`` prints labels (``Duration``) unless names are requested.  They are as Nsight Compute
 2025.3 printed the same report both ways.
 """
 

@@ -42,7 +42,7 @@ class Profiling:
     Attributes:
         command: it and its arguments.
         kernels: a regular expression; only kernels whose name has it. "" for all.
-        launches: at most so many launches, after the first `skip`; 0 for all.
+        launches: at most this many launches, after the first `skip`; 0 for all.
         skip: launches that are left out at first.
         marked: whether only what is between cudaProfilerStart and cudaProfilerStop counts.
         patched: whether FLOP of the ordinary units are counted, by patching kernels.
@@ -101,7 +101,7 @@ def arguments(asked: Profiling, listed: frozenset[str]) -> list[str]:
     """The options of `ncu`.
 
     Args:
-        listed: the counters that the chip has; none: they are not known, and all are asked for.
+        listed: the counters that the chip has; none: they are not known, and all are requested.
 
     >>> arguments(Profiling(("true",), kernels="flash"), frozenset())[-4:-2]
     ['--kernel-name', 'regex:flash']

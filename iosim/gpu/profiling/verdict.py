@@ -194,7 +194,7 @@ def _spills(k: ProfiledKernel) -> str:
 
 
 def _coalescing(k: ProfiledKernel) -> str:
-    """Where more than half of the bytes that cross SM↔L2 for loads or stores are not asked for.
+    """Where more than half of the bytes that cross SM↔L2 for loads or stores are not requested.
 
     Of a request of 32 threads with at most 16 bytes each, 16 sectors are enough.  What a thread's
     next request finds in L1 is not wasted, and spilled registers are no loads of the program.

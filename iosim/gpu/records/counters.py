@@ -4,7 +4,7 @@ Boundaries, and the counter that is exact at each (docs/gpu.md has the evidence)
 
 - ``sram``: between an SM and L2, what the model calls transfers.  Sectors that the load-store
   units asked for, times 32 bytes.
-- ``l2``: what L1 passed on to L2.  Neighbouring SMs that ask for the same sectors at once are
+- ``l2``: what L1 passed on to L2.  Neighboring SMs that ask for the same sectors at once are
   served together on Hopper, so reads may be fewer.
 - ``dram``: what L2 could not serve.  Writes that are still in L2 at the end are not seen.
 """
@@ -59,7 +59,7 @@ BOUNDARIES: dict[str, Boundary] = {
         Boundary("dram", "dram__bytes_read.sum", "dram__bytes_write.sum", 1),
     )
 }
-# What bulk copies move (TMA): beside ``sram``, which sees none of it.
+# What bulk copies move (TMA): next to ``sram``, which sees none of it.
 BULK = Boundary(
     "bulk",
     "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum",
@@ -121,7 +121,7 @@ def anonymous(log: str, counters: Iterable[str] = ()) -> str:
     """The CSV part of a log: kernels and counters, nothing that names a host or a process.
 
     Args:
-        counters: names of columns to keep beside those of `BOUNDARIES`.
+        counters: names of columns to keep in addition to those of `BOUNDARIES`.
     """
     rows = list(csv.reader(io.StringIO(_table(log))))
     counters = {*counters, *(name for b in BOUNDARIES.values() for name in (b.load, b.store))}

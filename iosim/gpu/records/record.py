@@ -58,7 +58,7 @@ class Measured:
     """What the worker measured of one job.
 
     Attributes:
-        words: the kernels' own counts, by ``"load K"``; None where they were not asked for.
+        words: the kernels' own counts, by ``"load K"``; None where they were not requested.
         error: the largest one of any output, relative to the largest output.
         failed: why there is nothing else.
         beside_fused: the largest difference to PyTorch's fused attention, relative to the largest
@@ -101,7 +101,7 @@ class Record:
         jobs: what was run; the first is the copy of known size.
         kernels: of each job, as they are emitted today.
         measured: what the worker measured.
-        profiled: what was read beside the counters; empty where none were read.
+        profiled: what was read in addition to the counters; empty where none were read.
         launches: what the counters saw; empty tuples where none were read.
         provenance: device, versions, date, commit and command.
         drawn: the seed and the number of the jobs after the first, where they were drawn.

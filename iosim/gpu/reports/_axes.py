@@ -16,7 +16,7 @@ COLOURS = (
     "#999999",
     "#5D3A9B",
 )
-MARKS = "osD^vPX*h<>pd8"  # more than there are colours, so that no pair comes twice
+MARKS = "osD^vPX*h<>pd8"  # more than there are colors, so that no pair comes twice
 
 
 def level(axes: Any, at: float) -> None:
@@ -38,7 +38,7 @@ Point = Callable[[Mapping[str, Any]], tuple[float, float]]
 def scatter(
     axes: Any, rows: Sequence[Mapping[str, Any]], by: str, points: Sequence[Point], **how: Any
 ) -> None:
-    """Rows as points, with a mark and a colour for each value of the column `by`.
+    """Rows as points, with a mark and a color for each value of the column `by`.
 
     Args:
         points: a row → where it is; the first is filled, another open.

@@ -62,7 +62,7 @@ class Draw:
 
 
 def drawn_jobs(names: Sequence[str], seed: int, number: int) -> list[Job]:
-    """So many programs of these schedules, drawn from a seed; all fit into the M that they have.
+    """This many programs of these schedules, drawn from a seed; all fit into the M that they have.
 
     Raises InputError where no schedule has a form without a block mask.
 

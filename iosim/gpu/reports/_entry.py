@@ -54,8 +54,8 @@ class WorkerRun:
         spec, found: file names: what was asked, what the worker answered.
         counters: file name of the hardware's counters; "" runs without them.
         boundaries: where the counters are read.
-        others: counters beside those of the boundaries; of each, names of which the first that
-            the machine has is read.
+        others: counters in addition to those of the boundaries; of each, names of which the first
+            that the machine has is read.
         keep: whether the answer stays in the record.
     """
 
@@ -78,7 +78,7 @@ class ReportTable:
         summary: the sentence that says how far the thresholds are met.
         good: whether they are.
         failed: why nothing ran, if nothing did.
-        files: what else is written beside the table, by file name: rows for ``.csv``, JSON data
+        files: what else is written next to the table, by file name: rows for ``.csv``, JSON data
             for ``.json``.
     """
 

@@ -1,7 +1,7 @@
-"""What PyTorch's backward passes move at SM↔L2 and L2↔DRAM, beside the model.
+"""What PyTorch's backward passes move at SM↔L2 and L2↔DRAM, compared with the model.
 
 They are FlashAttention-2's loop order (columns outside), whose additions to dQ are the hardware's
-reductions.  What the model says of that schedule with B_c = 128 stands beside their counters:
+reductions.  What the model says of that schedule with B_c = 128 is compared with their counters:
 loads of Q, dO, K, V, L and D, reductions of dQ in fp32, stores of dK and dV.  `watch_passes` runs
 in the worker; the rest only reads what it wrote.
 """

@@ -17,7 +17,7 @@ from iosim.gpu.reports._entry import ReportOption
 from iosim.gpu.run.job import Job
 from iosim.gpu.targets import AUTO, PLAIN, TARGETS, check_target, target
 
-INSTEAD = "instead"  # in a record's provenance: why another target ran than was asked for
+INSTEAD = "instead"  # in a record's provenance: why another target ran than was requested
 
 
 def target_option() -> ReportOption:
@@ -36,7 +36,7 @@ def style_option() -> ReportOption:
 
 
 def ran_instead(folder: Path) -> str:
-    """The end of a summary: why a record's target is not the one that was asked for, or ""."""
+    """The end of a summary: why a record's target is not the one that was requested, or ""."""
     if not (folder / PROVENANCE).exists():
         return ""
     why = read_json(folder / PROVENANCE, dict[str, str]).get(INSTEAD, "")
@@ -72,7 +72,7 @@ def sectors_of(job: Job, instance: Instance) -> dict[Direction, int]:
 
 
 def copied_of(job: Job, launches: Iterable[KernelTraffic]) -> tuple[int, int]:
-    """Bytes that the target's own counters saw loaded and stored, beside those of all kernels."""
+    """Bytes loaded and stored by the target's own counters, in addition to those of all kernels."""
     seen = list(launches)
     copied = [moved_at(name, seen) for name in target(job.target).boundaries]
     return sum(x.load_bytes for x in copied), sum(x.store_bytes for x in copied)

@@ -1,4 +1,4 @@
-"""Backward passes beside PyTorch's: speed, and what its kernels move at SM↔L2.
+"""Backward passes compared with PyTorch's: speed, and what its kernels move at SM↔L2.
 
 The emitted schedules get the tiles, warps and stages that are fastest at the shortest length, and
 are timed in turn with the two fused backward passes of PyTorch on the same tensors.  The profiler

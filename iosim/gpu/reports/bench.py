@@ -1,4 +1,4 @@
-"""The emitted flash2 beside PyTorch's fused and standard attention: same inputs, one run.
+"""The emitted flash2 compared with PyTorch's fused and standard attention: same inputs, one run.
 
 Candidates are all tiles within M words × warps × stages; the fastest at N = 4,096 is taken below
 N = 32,768, and from there on the fastest at that length.  `_compare` runs in the worker; the rest
@@ -34,7 +34,7 @@ from iosim.gpu.run.job import Job
 from iosim.gpu.targets import PLAIN, THRESHOLD, target
 
 MASKS = ("dense", "causal")
-ALGORITHM = "flash2"  # beside which PyTorch's kernels stand
+ALGORITHM = "flash2"  # with which PyTorch's kernels are compared
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
 HEAD_SIZES = (64, 128)
 TUNED_AT = (4096, 32768)

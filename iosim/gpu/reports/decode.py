@@ -1,4 +1,5 @@
-"""Decoding: one row of queries against a cache, beside PyTorch's kernel and the bandwidth of HBM.
+"""Decoding: one row of queries against a cache, compared with PyTorch's kernel and the bandwidth
+of HBM.
 
 Every word of K and V is needed once, so the best time is that of reading them once between L2 and
 DRAM.  Tiles, warps and stages are tuned for each schedule; then it is timed in turn with

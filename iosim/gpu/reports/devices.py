@@ -1,4 +1,5 @@
-"""Several GPUs: bytes on their links beside the model's words, and times with and without overlap.
+"""Several GPUs: bytes on their links compared with the model's words, and times with and without
+overlap.
 
 Calls of NCCL on vectors of known size, and schedules of `iosim.devices`, run as they are written by
 a process for each GPU.  NVML's counters say what crossed NVLink.  Of each schedule four things are
@@ -35,11 +36,11 @@ from iosim.models.hardware import of_driver
 
 T = TypeVar("T")
 
-# Bytes by counter over those of the model, from so many bytes in a run on, are below this.
+# Bytes by counter over those of the model, from this many bytes in a run on, are below this.
 THRESHOLD, FROM_BYTES = 1.002, 2**24
 # Below this the host, which launches each transfer, takes longer than the devices.
 FROM_US = 5000
-# Results of fp16 beside one device's.
+# Results of fp16 compared with one device's.
 LARGEST_DIFFERENCE = 5e-3
 PROTOCOLS = ("Simple", "LL", "LL128")
 PROTOCOL_MIB = (1, 16)

@@ -1,4 +1,4 @@
-"""DRAM reads of flash2: every run's reads beside what the wave and drift models say."""
+"""DRAM reads of flash2: every run's reads compared with the wave and drift models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One layer of BERT-large, GPT-2 and Llama 3 8B in PyTorch, kernel by kernel, beside the model.
+"""One layer of BERT-large, GPT-2 and Llama 3 8B in PyTorch, kernel by kernel, compared with the
+model.
 
 Each is run eager, compiled, and both with fused attention: training, prefill and decoding.  Times
 are of runs without a profiler, and of kernels by PyTorch's; bytes and flop are Nsight Compute's.
@@ -185,7 +186,7 @@ def _label(row: Mapping[str, Any]) -> str:
 
 
 def _shares(axes: Any, rows: list[dict[str, Any]]) -> None:
-    """Share of time by class, each run a bar; the flop's and the published ones beside them."""
+    """Share of time by class, each run a bar; the flop's and the published ones next to them."""
     own = _once(rows)
     bars = [(_label(r), {c: r[f"time_{c}"] for c in CLASSES}) for r in own]
     for r in own:
@@ -259,7 +260,7 @@ def _over_model(row: Mapping[str, Any]) -> float:
 
 
 def _speedups(axes: Any, rows: list[dict[str, Any]]) -> None:
-    """Speed beside eager: measured, and by the model for the same fusion."""
+    """Speed compared with eager: measured, and by the model for the same fusion."""
     own = [r for r in _once(rows) if r["variant"] != "eager"]
     own = [r for r in own if not math.isnan(r["speedup"])]
     for y, r in enumerate(own):

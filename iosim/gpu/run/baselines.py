@@ -1,4 +1,4 @@
-"""PyTorch's attention, to stand beside the emitted kernels: fused, and standard."""
+"""PyTorch's attention, to be compared with the emitted kernels: fused, and standard."""
 
 from __future__ import annotations
 

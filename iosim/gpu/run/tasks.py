@@ -29,7 +29,7 @@ from iosim.gpu.run.requirements import driver_version
 
 
 def measure(asked: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Check, count and time the jobs that are asked for, one row each."""
+    """Check, count and time the jobs that are requested, one row each."""
     jobs = [Job(**job) for job in asked["jobs"]]
     compile_all(jobs)
     rows = [as_plain(_measure(job)) for job in jobs]

@@ -42,7 +42,7 @@ def target(name: str) -> Target:
 
 
 def chosen(asked: str, machine: Installation) -> tuple[str, str]:
-    """The target that runs on a machine, and why it is not the one that was asked for, or "".
+    """The target that runs on a machine, and why it is not the one that was requested, or "".
 
     Raises InputError for a name that is none.
 

@@ -72,7 +72,7 @@ class Target:
         dtypes: words that it has a form for.
         major: the compute capability's first number, which the instructions are for; 0: any.
         triton: the least version of Triton.
-        boundaries: further counters, beside those of all kernels.
+        boundaries: further counters, in addition to those of all kernels.
         least_rows: where a schedule has no form, tiles are halved, to no fewer rows than this; 0:
             they are as they are.
         thresholds: the least part of the fused kernel's speed that `iosim gpu bench` asks from

@@ -30,7 +30,7 @@ class Series:
         x, y: columns.
         says: in the legend.
         where: a column and the value that it has in rows that are drawn; None for all.
-        bars: columns of the ends of a bar beside each point; None for none.
+        bars: columns of the ends of a bar next to each point; None for none.
         plus: a column that is added to the one up; None for none.
     """
 

@@ -1,6 +1,7 @@
 """Data of a view that takes long to make, or that is made of what does not travel with the package.
 
-It is in a packed JSON file beside the view's module, and a test compares it with what is made anew.
+It is in a packed JSON file next to the view's module, and a test compares it with what is made
+again.
 """
 
 from __future__ import annotations

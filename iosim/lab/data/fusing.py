@@ -4,7 +4,7 @@ Which sets of operators are kernels follows from the graph alone, where each fit
 `structure` has it once for a model and a phase.  The words follow from sizes and memories: `costs`
 has them for one layer.
 
-A set without gaps that hangs together is one kernel if it is in ``legal``.  If it is in
+A set without gaps that is connected is one kernel if it is in ``legal``.  If it is in
 ``refused``, the reason is there.  Any other contains a set of ``stops``, whose reason holds for all
 that contain it.
 """

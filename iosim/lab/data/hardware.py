@@ -1,8 +1,9 @@
-"""What view 6 of the lab shows: records of GPUs beside the model, and what the drift is made of.
+"""What view 6 of the lab shows: records of GPUs compared with the model, and what the drift is
+made of.
 
 All of it is computed from the records in ``experiments/data/gpu`` with today's model, as
-``iosim gpu replay`` does, and kept in ``hardware.json.gz`` beside this file, since the records of
-some machines do not travel with the package.  It is made anew, from a source tree, by
+``iosim gpu replay`` does, and kept in ``hardware.json.gz`` next to this file, since the records of
+some machines do not travel with the package.  It is made again, from a source tree, by
 ``python -m iosim.lab.data.hardware``.
 """
 
@@ -37,7 +38,7 @@ PIECES = 128  # that the page cuts a sweep into where it draws the drift itself
 RECORDED_PIECES = 256  # as `l2.drift_bytes` does
 TICK_NS = 32  # the resolution of the clocks in the records
 
-# Runs whose recorded sweeps travel with the page: machine, N, d, B_r, stages; without a gate.
+# Runs whose recorded sweeps travel with the page: machine, N, d, B_r, stages; without a barrier.
 SWEEPS = (
     ("h200", 524288, 64, 64, 2),
     ("h200", 1048576, 64, 128, 2),
@@ -189,7 +190,7 @@ def _drift(saved: list[tuple[str, SavedReport]]) -> dict[str, Any]:
 
 
 def _shape(job: Any) -> dict[str, Any]:
-    """What all items of a shape sweep, and what is read beside it, in bytes."""
+    """What all items of a shape sweep, and what is read next to it, in bytes."""
     swept = l2.swept_bytes(job)
     return {
         "N": job.sizes["N"],

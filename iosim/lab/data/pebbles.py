@@ -73,7 +73,7 @@ def data() -> dict[str, Any]:
 
 
 def _board(row: dict[str, Any]) -> dict[str, Any]:
-    """A board of the record, each optimum with what the theorem says beside it."""
+    """A board of the record, each optimum with what the theorem says next to it."""
     optima = [
         best | {"theorem": None if row["parts"] is None else theorem(row["parts"], best["M"])}
         for best in row["optima"]

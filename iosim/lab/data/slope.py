@@ -32,7 +32,7 @@ from iosim.report.table import read_csv
 
 # The table of the README's figure, which `iosim verify` writes.
 FIGURE = Path("img") / "verify.csv"
-# So many M of a table are in equal ratios, from its first to its last.
+# This many M of a table are in equal ratios, from its first to its last.
 LADDER = 161
 # Sizes that can be typed: the first value, the least and the most.
 FIELDS = {
@@ -50,7 +50,7 @@ FIELDS = {
 MASKED = Attention(8, 8, causal=True).form
 # Of these options a formula is told whether they are given.
 FLAGS = (*LIMITS, "causal", "align")
-# Into so many parts a range of M is cut where the crossover is looked for.
+# Into this many parts a range of M is cut where the crossover is looked for.
 PARTS = 256
 
 
@@ -250,7 +250,7 @@ def stores_scores(program: Program) -> bool:
 
 
 def _sizes(preset: Preset, entries: Sequence[Algorithm], told: Sequence[int]) -> list[int]:
-    """The M of a preset's table: marks, their halves and neighbours, and a ladder between."""
+    """The M of a preset's table: marks, their halves and neighbors, and a ladder between."""
     problem = Attention(preset.N, preset.d)
     least = [_least(a.program, problem) for a in entries]
     most = _most(preset)
@@ -260,7 +260,7 @@ def _sizes(preset: Preset, entries: Sequence[Algorithm], told: Sequence[int]) ->
 
 
 def _points(p: Any) -> list[Any]:
-    """Sizes of M that are worth a row beside the ladder: marks, their halves and neighbours."""
+    """Sizes of M that are worth a row of their own: marks, their halves and neighbors."""
     d2, Nd = p.d**2, p.N * p.d
     return [d2 // 4, d2 // 2, d2 - 1, d2, d2 + 1, 2 * d2, 4 * d2, Nd // 2, Nd, 2 * Nd]
 

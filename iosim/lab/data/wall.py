@@ -5,8 +5,8 @@ which of its limits is what over what.  A least time is the largest of a machine
 `iosim.models.roofline.roof`.
 
 Each legal kernel of each layer is priced for each machine's memory, which takes some ten seconds.
-What that gives is kept in ``wall.json.gz`` beside this file, which
-``python -m iosim.lab.data.wall`` makes anew.
+What that gives is kept in ``wall.json.gz`` next to this file, which
+``python -m iosim.lab.data.wall`` makes again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Exercises of the lab, predict and then reveal: TOML files, read and checked in one place.
 
-Those of the project are beside this file, one file a view; a lecturer's own are one file more.
+Those of the project are next to this file, one file a view; a lecturer's own are one file more.
 """
 
 from __future__ import annotations

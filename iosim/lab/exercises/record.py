@@ -38,7 +38,7 @@ class Exercise:
         unit: what a number counts.
         names: of a formula: the sizes and tiles that it may use, each with what it is.
         values: name → number, for the answer; texts may use them: ``{words/2}``.
-        count: of a formula: what it counts, ``{program, key}`` and sizes that are not asked for.
+        count: of a formula: what it counts, ``{program, key}`` and sizes that are not requested.
         least: of choices, which are schedules: the sizes and M at which the answer moves the
             fewest words, each schedule with its best tiles.
         fit: of tiles: ``{program, M}`` and sizes; with ``best = true`` only the fewest words are
@@ -47,7 +47,7 @@ class Exercise:
         hints: shown one by one.
         reveal: why the answer is what it is.
         hides: what of the view would tell the answer, and is hidden until it is predicted: ``view``
-            for all of it, ``counts`` for those beside a run, or ``nothing``.
+            for all of it, ``counts`` for those of a run, or ``nothing``.
         see: settings of the view that show it, as in a link: ``algo=flash2&N=64``.
     """
 
@@ -180,11 +180,11 @@ def _formula(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CountedBy:
-    """What a formula counts: a key of a registered schedule, over names that are asked for.
+    """What a formula counts: a key of a registered schedule, over names that are requested.
 
     Attributes:
         tiles: names of tiles, each with its axis.
-        fixed: sizes that are not asked for.
+        fixed: sizes that are not requested.
     """
 
     program: str

@@ -2,7 +2,7 @@
 
 What a kernel may be is a statement about two-level schedules with M words of fast memory.  Three
 families of schedules are known, one module each: `rows`, loops over parallel axes with whole rows
-inside; `products`, the `matmul` schedule with operators before and behind it; and `online`,
+inside; `products`, the `matmul` schedule with operators before and after it; and `online`,
 attention by an online softmax, unless that is turned off.  Each counts its words exactly, by
 tensor, and refuses what it can't compute.  A kernel reads a tensor from outside as often as its
 schedule says, and writes only what is read outside or kept.

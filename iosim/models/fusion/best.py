@@ -7,7 +7,7 @@ and of these the first: the one whose first kernel has the most operators, and s
 Operators in a row are searched as such (`iosim.models.fusion.intervals`).  Any other graph is cut:
 
 1. **Kernels.**  All legal kernels that begin with an operator follow from the operators that may be
-   with it, and they are listed once for all operators of which this is the same but for names
+   with it, and they are listed once for all operators of which this is the same except for names
    (`iosim.models.fusion.groups`): the layers of a model are alike.
 2. **Pieces.**  Operators that some kernel has together are in one piece, and so are those of two
    kernels that come together or not at all.  Each piece gets its best partition
@@ -85,7 +85,7 @@ def cheapest(groups: Groups, words: Mapping[Places, int]) -> list[Places]:
 
 
 def _join(n: int, sets: Iterable[Sequence[int]]) -> list[Places]:
-    """Operators that hang together by sets."""
+    """Operators that are connected by sets."""
     parent = list(range(n))
 
     def root(k: int) -> int:

@@ -9,11 +9,11 @@ it (R).  States that are equal have the same ways on, and only the cheapest way 
 A partition can run if no kernel has to come after itself.  R is closed: it has F and R of each open
 kernel whose F it meets, since an operator waits for all of its kernel.  An edge of the graph counts
 when p passes the operator that it leaves; all edges lead to later operators.  Take a cycle of
-kernels, and its edge that counts last, from a to b: b is behind p, so its kernel is open, and it
+kernels, and its edge that counts last, from a to b: b is after p, so its kernel is open, and it
 reaches a's kernel by edges that have counted; a is in that kernel's F, so it was in the R of b's
 kernel, which now gets b, an operator of its F.  So a state in which some R meets its own F is left
 out, and no other has a cycle.  A kernel that has no operator from p on needs no place in the state:
-nothing leads into it any more, and what is behind it is in the R of each open one that leads there.
+nothing leads into it any more, and what is after it is in the R of each open one that leads there.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def cheapest_cover(options: Sequence[Sequence[Option]], after: Sequence[int]) ->
 
 
 def _pass(state: State, parts: Sequence[int], after: int) -> State | None:
-    """The state behind its first operator, for which some kernels are new; None with a cycle.
+    """The state after its first operator, for which some kernels are new; None with a cycle.
 
     Args:
         parts: operators of the new kernels; none where the first operator is in an open one.

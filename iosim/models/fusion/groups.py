@@ -1,6 +1,6 @@
-"""All legal kernels of a graph: sets of operators that hang together and leave no path out and in.
+"""All legal kernels of a graph: sets of operators that are connected and leave no path out and in.
 
-Kernels are listed by their first operator.  Its *region* is all behind it in the order that hangs
+Kernels are listed by their first operator.  Its *region* is all after it in the order that hangs
 together with it by pairs which share a tensor and may be in one kernel, as each may with the first.
 So a legal kernel lies in the region of its first operator.  There sets grow by an operator that
 shares a tensor with them, and by all that is between it and them.  Every connected set without such
@@ -10,7 +10,7 @@ operator outside of the region is between two of them.  Attention is one kernel 
 
 Which sets there are, and their words, follow from the region, from what of its tensors is kept or
 read outside, and from which paths leave it and come back.  Regions that are the same in all this
-but for names, as those of a model's layers, are searched once.
+except for names, as those of a model's layers, are searched once.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Groups:
         return {mask: made for mask, made in found if made is not None}
 
     def kernel(self, places: Sequence[int]) -> FusedKernel | None:
-        """Operators that hang together as one kernel.
+        """Operators that are connected as one kernel.
 
         None where it is illegal, or moves more than its operators alone.
         """
@@ -203,7 +203,7 @@ class Groups:
         return mask | (after & ahead)
 
     def sets(self) -> Iterator[int]:
-        """Sets that hang together, have no gap, and may be legal, or may grow into legal ones.
+        """Sets that are connected, have no gap, and may be legal, or may grow into legal ones.
 
         Raises InputError for a graph with too many.
         """
@@ -235,7 +235,7 @@ class Groups:
                 yield places, key, known[key]
 
     def _region(self, first: int) -> list[int]:
-        """Operators from one on, each of which may be with it, that hang together by such pairs."""
+        """Operators from one on, each of which may be with it, that are connected by such pairs."""
         found, todo = {first}, [first]
         while todo:
             for k in self.partners[todo.pop()]:
@@ -297,11 +297,11 @@ class Groups:
 
     @cached_property
     def splits(self) -> list[tuple[int, int]]:
-        """What an input waits for, with all before, and what reads it, with all behind."""
+        """What an input waits for, with all before, and what reads it, with all after."""
         return list(self._waits())
 
     def _waits(self) -> Iterator[tuple[int, int]]:
-        """What an input waits for, with all before, and what reads it, with all behind."""
+        """What an input waits for, with all before, and what reads it, with all after."""
         place = self.graph.place
         for given, made in self.graph.waits:
             writer = place[self.graph.writer[made].name]

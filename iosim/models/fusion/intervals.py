@@ -1,7 +1,7 @@
 """The best partition of operators in a row, where each reads what the one before it writes.
 
 There a set without gaps is an interval, intervals can always run one after another, and the best
-partition follows from the best ones of all that is behind: dynamic programming, from the last
+partition follows from the best ones of all that is after: dynamic programming, from the last
 operator to the first.  Three things keep the intervals few:
 
 - no interval grows over two operators that are never in one kernel, or over rows that don't fit;

@@ -83,7 +83,7 @@ def kernel(
 
 
 def _leaves(part: Members) -> str:
-    """An operator outside that is behind one of them and before another; empty if there is none."""
+    """An operator outside that is after one of them and before another; empty if there is none."""
     wait = dict(part.graph.waits)
     behind: set[str] = set()
     first, last = (part.graph.place[part.operators[k].name] for k in (0, -1))
@@ -105,7 +105,7 @@ def _leaves(part: Members) -> str:
 
 
 def connected(part: Members, M: int, online_softmax: bool = True) -> FusedKernel:
-    """Operators that hang together as one kernel; Illegal where they are none."""
+    """Operators that are connected as one kernel; Illegal where they are none."""
     names = tuple(op.name for op in part.operators)
     if len(part.operators) == 1:
         return FusedKernel(names, alone(part, M), part.operators)

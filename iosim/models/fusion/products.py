@@ -1,23 +1,24 @@
-"""Kernels around contractions: the `matmul` schedule with what is before and behind it.
+"""Kernels around contractions: the `matmul` schedule with what is before and after it.
 
 Each contraction has a *batch*, a *left* and a *right* side, and a sum over k.  For each index of
 the batch, left × right is cut in tiles of B_m × B_n, and k in steps of 1, as in the `matmul`
 schedule.  Several contractions are one kernel in two ways: they have the same batch, left and
-right axes, and their tiles are made one beside the other (gate and up before SwiGLU; a sum of
-products); or they read one tensor as their left input, and their right sides lie one behind the
+right axes, and their tiles are made one next to the other (gate and up before SwiGLU; a sum of
+products); or they read one tensor as their left input, and their right sides lie one after the
 other, as if n were the sum (Q, K and V).
 
-- **Prologue.**  Element-wise operators that make an input make each of its tiles anew whenever
+- **Prologue.**  Element-wise operators that make an input make each of its tiles again whenever
   the schedule would load it, word by word.  What they read comes as often as that tile; what lacks
   the axes of k stays for the output tile.  If the input is read elsewhere, too, it is stored once.
-- **Epilogue.**  Operators behind a contraction run on each output tile when it is done, as in
+- **Epilogue.**  Operators after a contraction run on each output tile when it is done, as in
   `rows`: word by word, or by whole rows of a tile that has the whole side (B_n = n).  What they
   read comes once for each output tile.  Sums over axes of the output are held whole, from the
   first tile to the last.
 
 An operand that has only some axes of a side is loaded for each index of that side, unless each tile
 has the whole side.  The tiles are
-those that move the fewest words among all that fit: every B_m, with the largest B_n beside it.
+those that move the fewest words among all that fit: every B_m, with the largest B_n that fits with
+it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from iosim.models.fusion.strips import Sides, Strip, strips
 from iosim.models.layers.traffic import Crossing
 from iosim.models.operators import Operator
 
-# Words as a sum of 1, B_m, B_n and B_m·B_n, each so many times.
+# Words as a sum of 1, B_m, B_n and B_m·B_n, each this many times.
 Form = np.ndarray
 ONE, LEFT, RIGHT, TILE = (np.array(x, dtype=np.int64) for x in np.eye(4, dtype=np.int64))
 NONE: Form = np.zeros(4, dtype=np.int64)
@@ -225,7 +226,7 @@ class _Product:
             yield [always + form for form in (*reading, *running)]
 
     def _epilogue(self, strip: Strip, outer: str) -> list[Form]:
-        """Pieces of the operators behind, where a loop over one side of the tile is outermost."""
+        """Pieces of the operators after, where a loop over one side of the tile is outermost."""
         part, gone = self.part, set(strip.outputs)
         gone |= {t.name for op in strip.behind if part.sums(op) for t in op.writes}
         sides = {"left": (self.left, LEFT), "right": (strip.right, RIGHT)}

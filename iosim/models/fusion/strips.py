@@ -1,7 +1,7 @@
-"""Contractions that one kernel makes together, and the operators behind each.
+"""Contractions that one kernel makes together, and the operators after each.
 
 Several contractions fit together in two ways: they have the same batch, left and right axes; or
-they read one tensor as their left input, and their right sides lie one behind the other.
+they read one tensor as their left input, and their right sides lie one after the other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Sides:
 
 @dataclass(frozen=True)
 class Strip:
-    """Contractions whose output tiles are made together, and what is behind them."""
+    """Contractions whose output tiles are made together, and what is after them."""
 
     products: tuple[Sides, ...]
     behind: tuple[Operator, ...]
@@ -54,9 +54,9 @@ def _sides(part: Members, op: Operator) -> Sides:
 
 
 def strips(part: Members) -> tuple[Strip, ...]:
-    """The contractions, turned so that they fit together, with the operators behind each.
+    """The contractions, turned so that they fit together, with the operators after each.
 
-    Raises Illegal, naming operators, where they don't fit, or one is neither before nor behind.
+    Raises Illegal, naming operators, where they don't fit, or one is neither before nor after.
     """
     found = [_sides(part, op) for op in part.contractions]
     first = found[0]
@@ -105,7 +105,7 @@ def _align_left(first: Sides, s: Sides) -> Sides | None:
 
 
 def _behind(part: Members, lanes: list[tuple[Sides, ...]], rest: list[Operator]) -> Iterator[Strip]:
-    """Each operator goes with the contractions that it hangs together with by what is made here."""
+    """Each operator goes with the contractions that it is connected with by what is made here."""
     for lane in lanes:
         names = {t.name for s in lane for t in s.op.writes}
         mine: list[Operator] = []

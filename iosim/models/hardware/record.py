@@ -68,7 +68,7 @@ class Hardware:
         l2_bytes_per_s: between all cores and the first cache that they share (SM↔L2).
         link_bytes_per_s: to other devices, all links and both directions together, as vendors
             print it: one direction has half.
-        launch_s: from one kernel to the next, beside their own time; may be 0.
+        launch_s: from one kernel to the next, in addition to their own time; may be 0.
         price_usd: list price of one device when it was new; where the vendor listed systems only,
             its share of one, as the source says.
         year: of its first shipment.
@@ -229,7 +229,7 @@ def format_number(value: float | None, unit: str) -> str:
 
 
 def required_fields() -> list[str]:
-    """The fields without which a machine of one's own says too little, `peaks` beside them.
+    """The fields without which a machine of one's own says too little, and `peaks`.
 
     >>> required_fields()
     ['cores', 'dram_bytes_per_s', 'capacity_bytes', 'sram_bytes', 'cache_bytes']

@@ -41,7 +41,7 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 
 def check_request(model: str | Config, phase: str, batch: int, N: int, **options: Any) -> Ask:
-    """What is asked for, checked; options as of `Ask`.
+    """What is requested, checked; options as of `Ask`.
 
     Raises InputError as `config` and `Ask` do, and for decoding with a model that doesn't.
     """

@@ -11,7 +11,7 @@ from iosim.models.operators import Grads, Operand, Operator, operator
 
 
 def backward(graph: Graph, of: Iterable[str], to: Iterable[str] | None = None) -> Graph:
-    """The graph, with its backward pass behind it.
+    """The graph, with its backward pass after it.
 
     The gradient of a tensor X is called dX.  Where several operators read X, their parts are added
     up by an operator of their own; gradients that are the same words are one tensor.
@@ -54,7 +54,7 @@ class _Backward:
 
     Attributes:
         of: tensors whose gradients are given.
-        needed: tensors whose gradients are asked for.
+        needed: tensors whose gradients are requested.
         parts: by tensor, the parts of its gradient so far.
         operators: those of the backward pass, in order.
     """

@@ -73,7 +73,7 @@ _TENSOR = re.compile(r"\s*([^\[\],]+)\[([^\]]*)\]")
 
 @dataclass(frozen=True)
 class Ask:
-    """What a layer is asked for.
+    """What a layer is built from.
 
     Attributes:
         config: the model.
@@ -85,7 +85,7 @@ class Ask:
         dtype: of a word, where a tensor has none of its own.
         experts: how many a layer of a mixture reads: the choice of
             `iosim.models.layers.routing.Routing`.
-        blocks: a block mask on the scores, beside any causal mask of the model; None for none.
+        blocks: a block mask on the scores, in addition to a causal mask; None for none.
 
     Raises InputError for an unknown phase, way of attention or dtype, sizes that are no positive
     integers, and more new tokens than context.
@@ -220,7 +220,7 @@ _NORMS = {"layer_norm": ("γβ", ("mean", "rstd")), "rms_norm": ("γ", ("rstd",)
 
 
 def linear(op: Writer, name: str, reads: str, writes: str, bias: str = "") -> str:
-    """A contraction, with a bias behind it if there is one.
+    """A contraction, with a bias after it if there is one.
 
     The result has the name in `writes`; without its bias it is called X and that name.
     """

@@ -71,7 +71,7 @@ def read(path: str | Path) -> Graph:
 def load(path: str | Path) -> Written:
     """The graph of a file, and its groups.
 
-    Raises InputError, with the file's name and what to mend, where it can't be read or is no graph.
+    Raises InputError, with the file's name and what to fix, where it can't be read or is no graph.
 
     >>> import tempfile
     >>> from iosim.models.layers.architectures import layer
@@ -340,7 +340,7 @@ def _format_value(value: Any) -> str:
 
 
 def _blocks(what: str, told: Any, folder: Path) -> MarkedTiles:
-    """A block mask with its tiles: a file of NumPy's beside the graph's, or rows of 0 and 1."""
+    """A block mask with its tiles: a NumPy file next to the graph's, or rows of 0 and 1."""
     one = _Checked(what, told, _BLOCKS)
     rows, B_r, B_c = map(one, _BLOCKS)
     try:

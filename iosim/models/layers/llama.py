@@ -34,7 +34,7 @@ def layer(ask: Ask) -> Graph:
 
 
 def attention_block(op: Writer, ask: Ask) -> None:
-    """From X to N2, the feed-forward network's input, and X1 beside it."""
+    """From X to N2, the feed-forward network's input, and X1."""
     norm(op, "norm 1", "rms_norm", "X", "N1", ask, EPSILON)
     attend(op, "N1", ask, rope=True)
     heads = "g r" if ask.config.group > 1 else "h"

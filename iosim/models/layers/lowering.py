@@ -41,7 +41,7 @@ class Value:
         return Operand(self.tensor.name, axes, self.tensor.role, self.tensor.dtype)
 
     def lifted(self, rank: int) -> Value:
-        """With so many dimensions, new ones of size 1 in front."""
+        """With this many dimensions, new ones of size 1 in front."""
         new = rank - len(self.shape)
         return Value(self.tensor, (1,) * new + self.shape, (None,) * new + self.dims)
 

@@ -68,7 +68,7 @@ class Workload:
 def workload(
     model: str | Config, phase: str, *, batch: int, N: int, devices: int = 1, **options: Any
 ) -> Workload:
-    """A whole model: embedding, layers, head, and in training the optimiser's step.
+    """A whole model: embedding, layers, head, and in training the optimizer's step.
 
     Logits are those of the last position in prefill, of the new tokens in decoding, and of all
     positions in training and of BERT.
@@ -79,7 +79,7 @@ def workload(
 
     Several devices train in parallel on data alone: each has the whole model and a batch of its
     own, and sums every gradient over all devices before the step.  Otherwise devices share nothing.
-    Tensors, layers and the optimiser's state are never split over devices.
+    Tensors, layers and the optimizer's state are never split over devices.
 
     Args:
         model, phase, batch, N, options: as of `iosim.models.layers.architectures.layer`; the batch

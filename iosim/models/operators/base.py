@@ -265,7 +265,7 @@ class Grads:
     Attributes:
         of: the gradient of a tensor that an operator writes; None where nothing depends on it.
         to: a new tensor for a part of the gradient of one that it reads.
-        wanted: whether the gradient of a tensor is asked for.
+        wanted: whether the gradient of a tensor is requested.
 
     >>> from iosim.models.operators import operand
     >>> x = operand("X", "t", {"t": 3})

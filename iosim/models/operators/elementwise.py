@@ -56,7 +56,7 @@ def gradient_by(
     Args:
         kept: what else it reads, by its place among the inputs and then the outputs.
         to: the inputs whose gradients it writes, by their places.
-        name: what it is called, behind the operator's own name.
+        name: what it is called, after the operator's own name.
     """
 
     def gradient(op: Operator, grads: Grads) -> list[Operator]:

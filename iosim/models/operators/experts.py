@@ -1,6 +1,6 @@
 """A mixture of experts: which experts a token goes to, its rows sorted by expert, and back.
 
-No row is dropped and none is padded: rows of one expert are neighbours, and a product takes each
+No row is dropped and none is padded: rows of one expert are neighbors, and a product takes each
 row with its expert's weights, as MegaBlocks does (Gale et al., arXiv 2211.15841).
 
 What these operators compute is right for any routing.  How many words they move depends on how

@@ -73,7 +73,7 @@ def _rms_norm_dw(dy: Any, x: Any, rstd: Any, axis: Any) -> Any:
 
 
 def _norm_gradient(name: str, weights: int) -> Any:
-    """Of a norm with so many weights, which keeps as many statistics."""
+    """Of a norm with this many weights, which keeps as many statistics."""
     kept = range(weights + 2, 2 * weights + 2)
 
     def gradient(op: Operator, grads: Grads) -> list[Operator]:

@@ -1,6 +1,6 @@
 """What a model keeps in DRAM: whether it fits.
 
-Weights, the cache of keys and values, the optimiser's state and the gradients of weights are
+Weights, the cache of keys and values, the optimizer's state and the gradients of weights are
 counted; activations are not.
 
 >>> from iosim.models.layers.workload import workload
@@ -26,7 +26,7 @@ def resident_bytes(workload: Workload) -> dict[str, int]:
     seen: set[tuple[str, int]] = set()
     for part in workload.parts:
         for t in _stays(part.graph):
-            # A step of the optimiser has the weights of its layer, and tied ones are one tensor.
+            # A step of the optimizer has the weights of its layer, and tied ones are one tensor.
             if (t.name, part.times) not in seen:
                 seen.add((t.name, part.times))
                 size = part.times * t.words * word_bytes(t.dtype or workload.dtype)
@@ -38,6 +38,6 @@ def _stays(graph: Graph) -> list[Operand]:
     """Tensors of a graph that are there before or after it."""
     inputs = {role: [t for t in graph.inputs if t.role == role] for role in KEPT}
     cache = inputs["cache"] or [t for t in graph.outputs if t.role == "cache"]
-    # Gradients that come in are those of weights where there is a step of the optimiser.
+    # Gradients that come in are those of weights where there is a step of the optimizer.
     gradients = inputs["gradient"] if inputs["state"] else []
     return [*inputs["weight"], *cache, *inputs["state"], *gradients]

@@ -10,7 +10,7 @@ from iosim.report.plot import PALETTE, STYLE, figure_rows, pyplot, save
 from iosim.report.table import read_csv, write_csv
 
 FILES = ("operators.csv", "machine.csv", "roofline.png", "roofline.svg")
-# Boundary → the columns of its bytes and its intensity, a colour, and whether its points are full.
+# Boundary → the columns of its bytes and its intensity, a color, and whether its points are full.
 _DRAWN = {
     "L2↔DRAM": ("dram_bytes", "intensity", PALETTE[0], True),
     "SM↔L2": ("sm_l2_bytes", "sm_l2_intensity", PALETTE[1], False),

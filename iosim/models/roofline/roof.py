@@ -30,7 +30,7 @@ from iosim.models.roofline.work import BOUNDARIES, Work
 Bound = Literal["compute", "memory", "link", "overhead"]
 
 MATRIX, VECTOR, LINK, LAUNCH = "matrix units", "vector units", "link", "launch"
-# What may set the least time → the verdict.  Of equal ones the first is named.
+# What may set the least time → the verdict.  Among equals, the first is named.
 LIMITS: dict[str, Bound] = {
     MATRIX: "compute",
     VECTOR: "compute",

@@ -51,7 +51,7 @@ def root_bounds(
     """All bounds that say something about a graph, in the order of `BOUNDS`.
 
     The seconds are for each of them; a bound that needs more is left out.  Raises InputError where
-    M allows no pebbling, and where both variants are asked for.
+    M allows no pebbling, and where both variants are requested.
 
     >>> from iosim.pebbling import butterfly
     >>> [(b.name, b.value) for b in root_bounds(butterfly(3), M=3)]

@@ -58,5 +58,5 @@ def bound(order: PartialOrder, seconds: float) -> tuple[int, dict[str, Any]] | N
 
 
 def _price(f: list[int], pebbles: int, made: bool) -> int:
-    """The cuts at and below an operand that gets so many pebbles."""
+    """The cuts at and below an operand that gets this many pebbles."""
     return min(f[pebbles - 1], f[-1] + 1) if made else 0

@@ -6,7 +6,7 @@ operation those before it, u and what comes before u, and nothing that comes aft
 the *boundary* if an operation of P touches it and one outside P needs it.  Of the boundary and the
 values H(u) that u holds at most M words are red, and the rest has been evicted: it costs a load
 each, and a store where it is made and no output.  The least boundary, over all P, is a minimum cut,
-in a graph in which each value can be cut once.  A maximum flow proves it: so many paths, no value
+in a graph in which each value can be cut once.  A maximum flow proves it: this many paths, no value
 on two of them, from an operation that is in P to one that is not.
 
 The certificate has the paths: operations, from one that is u or before u to one after u; each step
