@@ -45,6 +45,7 @@ EXAMPLES = {
     "fuse": "--model bert-large --phase training --batch 8 --N 512",
     "l2": "flash2 --N 8192 --d 64 --machine h100",
     "cache": "flash2 --N 1024 --d 64 --M 24Ki",
+    "kernel count": "docs/examples/softmax.py::softmax --grid 8 --arg columns=99 --const BLOCK=64",
     "gpu emit": "flash2 --N 4096 --d 64 --M 64Ki",
     "gpu replay": "experiments/data/gpu/h200",
     "gpu figure": "experiments/data/gpu/h200 figure",

@@ -438,8 +438,8 @@ def named(place: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-# Examples that other tests run: they take seconds.
-SLOW = {"gpu replay", "gpu figure"}
+# Examples that other tests run: they take seconds, or need Triton.
+SLOW = {"gpu replay", "gpu figure", "kernel count"}
 
 
 def entries(among: Any = COMMANDS, before: tuple[str, ...] = ()) -> Any:
