@@ -77,6 +77,9 @@ def _count_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def _count_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """But for Triton's kernels, which take each size and stride on its own."""
+    if any("triton.jit" in ast.unparse(x) for x in function.decorator_list):
+        return 0
     args = function.args
     return len(args.posonlyargs) + len(args.args) + len(args.kwonlyargs)
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 
 import numpy as np
 
@@ -90,12 +91,14 @@ class CallValues:
 
     Attributes:
         grid: programs along each axis.
+        names: arguments that the compiler keeps, in order: its IR may have other names for them.
         values: integers and Booleans by name; names of pointers are missing.
         data: arrays of tensors that steer the kernel, by name, as they lie in memory.
         descriptors: shape and strides of tensors that come as descriptors, by name.
     """
 
     grid: tuple[int, int, int]
+    names: Sequence[str]
     values: Mapping[str, int | float] = field(default_factory=dict)
     data: Mapping[str, Array] = field(default_factory=dict)
     descriptors: Mapping[str, tuple[Sequence[int], Sequence[int]]] = field(default_factory=dict)
@@ -178,21 +181,35 @@ class _Part:
 
     def run_kernel(self, kernel: IrFunction) -> FloatOperations:
         """All programs of the part."""
-        values = {
-            name: self.argument(name[1:], type_)
-            for name, type_ in zip(kernel.arguments, kernel.types, strict=True)
-        }
-        self.call(kernel, values, np.ones((1, 1, 1), bool))
+        values: list[Value] = []
+        for name in self.launch.names:
+            type_ = kernel.types[len(values)]
+            if name in self.launch.descriptors:
+                values += self.describe(name, type_, kernel.types[len(values) + 1 :])
+            else:
+                values.append(self.argument(name, type_))
+        given = dict(zip(kernel.arguments, values, strict=True))
+        self.call(kernel, given, np.ones((1, 1, 1), bool))
         return self.work
+
+    def describe(self, name: str, type_: str, after: Sequence[str]) -> list[Value]:
+        """A descriptor that is an argument, as the compiler passes it: with shape and strides.
+
+        For GPUs without a unit for descriptors it is a pointer, shape and strides twice, and
+        switches between them that say how to pad and round.
+        """
+        shape, strides = self.launch.descriptors[name]
+        lengths, steps = (tuple(map(constant, x)) for x in (shape, strides))
+        rest = [*lengths, *steps]
+        if "ptr<" not in type_:
+            return [Descriptor(Pointer.to(name), lengths, steps, tile_shape(type_)), *rest]
+        switches = takewhile("i1".__eq__, after[len(rest) :])
+        return [Pointer.to(name), *rest, *(constant(False) for _ in switches), *rest]
 
     def argument(self, name: str, type_: str) -> Value:
         """An argument of the kernel, as a value; None where it isn't given."""
         if "tensordesc" in type_:
-            if name not in self.launch.descriptors:
-                raise UnsupportedKernel(f"the descriptor {name} has no shape")
-            shape, strides = self.launch.descriptors[name]
-            lengths, steps = (tuple(map(constant, x)) for x in (shape, strides))
-            return Descriptor(Pointer.to(name), lengths, steps, tile_shape(type_))
+            raise UnsupportedKernel(f"the descriptor {name} has no shape")
         if "ptr<" in type_:
             return Pointer.to(name)
         if name not in self.launch.values:

@@ -104,7 +104,7 @@ def tile_shape(type_: str) -> tuple[int, ...]:
     >>> tile_shape("tensor<64x32x!tt.ptr<f16>>"), tile_shape("i32")
     ((64, 32), ())
     """
-    match = re.search(r"(?:tensor|memdesc)<((?:\d+x)+)", type_)
+    match = re.search(r"(?:tensor|memdesc|tensordesc)<((?:\d+x)+)", type_)
     if not match or not type_.lstrip("!").startswith(("tensor", "ttg.memdesc", "tt.tensordesc")):
         return ()
     return tuple(int(n) for n in match[1].split("x") if n)

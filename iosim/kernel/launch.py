@@ -72,7 +72,8 @@ class KernelCall:
 
     def to_evaluate(self) -> CallValues:
         """What `iosim.kernel.evaluate` takes."""
-        return CallValues(self.grid, self.values, self.data, self.descriptors)
+        names = [n for n in self.source.arguments if self.types[n] != "constexpr"]
+        return CallValues(self.grid, names, self.values, self.data, self.descriptors)
 
 
 def describe_launch(

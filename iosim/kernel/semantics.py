@@ -100,13 +100,52 @@ def elementwise(function: Callable[..., Array]) -> Meaning:
     return apply
 
 
-def _integers(function: Callable[..., Array]) -> Meaning:
+def _integers(function: Callable[..., Array], unsigned: bool = False) -> Meaning:
     """An operation of integers: a mask counts as 0 and 1."""
-    return elementwise(lambda *x: np.asarray(function(*map(_as_integer, x)), np.int64))
+
+    def apply(op: IrOperation, *values: Value) -> Value:
+        bits = _count_bits(op.types[0])
+
+        def calculate(*arrays: Array) -> Array:
+            out = function(*((_drop_sign(x, bits) if unsigned else _as_integer(x)) for x in arrays))
+            return np.asarray(out).astype(np.int64)
+
+        return keep_bits(op, elementwise(calculate)(op, *values))
+
+    return apply
 
 
 def _as_integer(x: Array) -> Array:
     return np.asarray(x, np.int64) if x.dtype == bool else x
+
+
+def _count_bits(type_: str) -> int:
+    """The bits of an integer type."""
+    element = element_type(type_)
+    return int(element[1:]) if element[0] == "i" and element[1:].isdigit() else 64
+
+
+def _drop_sign(x: Array, bits: int) -> Array:
+    """Integers as unsigned ones of so many bits."""
+    return x.astype(np.uint64) & np.uint64(2**bits - 1)
+
+
+def keep_bits(op: IrOperation, value: Value) -> Value:
+    """The lowest bits of a sum, as many as the type has: what overflows begins anew.
+
+    >>> from iosim.kernel.ir import parse_operation
+    >>> op = parse_operation("%c = arith.addi %a, %b : i32")
+    >>> keep_bits(op, constant(2**31)).dense().item()
+    -2147483648
+    """
+    bits = _count_bits(op.types[-1])
+    if bits in (1, 64) or not isinstance(value, SeparableTile) or value.is_mask:
+        return value
+    half = 2 ** (bits - 1)
+    low, high = (sum(int(f(x)) for x in value.arrays) for f in (np.min, np.max))
+    if -half <= low and high < half:
+        return value
+    return SeparableTile((((value.dense() + half) & (2 * half - 1)) - half,))
 
 
 def _widen(value: SeparableTile) -> SeparableTile:
@@ -114,19 +153,19 @@ def _widen(value: SeparableTile) -> SeparableTile:
     return SeparableTile((value.dense().astype(np.int64),)) if value.is_mask else value
 
 
-def add(op: IrOperation, a: SeparableTile, b: SeparableTile) -> SeparableTile:
+def add(op: IrOperation, a: SeparableTile, b: SeparableTile) -> Value:
     """The sum."""
-    return _widen(a).join(_widen(b))
+    return keep_bits(op, _widen(a).join(_widen(b)))
 
 
-def subtract(op: IrOperation, a: SeparableTile, b: SeparableTile) -> SeparableTile:
+def subtract(op: IrOperation, a: SeparableTile, b: SeparableTile) -> Value:
     """The difference."""
-    return _widen(a).join(_widen(b).map(operator.neg))
+    return keep_bits(op, _widen(a).join(_widen(b).map(operator.neg)))
 
 
-def multiply(op: IrOperation, a: SeparableTile, b: SeparableTile) -> SeparableTile:
+def multiply(op: IrOperation, a: SeparableTile, b: SeparableTile) -> Value:
     """The product; of two masks their conjunction."""
-    return _widen(a).times(_widen(b))
+    return keep_bits(op, _widen(a).times(_widen(b)))
 
 
 def conjoin(op: IrOperation, a: SeparableTile, b: SeparableTile) -> Value:
@@ -158,9 +197,12 @@ def _remainder(a: Array, b: Array) -> Array:
     return np.asarray(a - _divide(a, b) * b)
 
 
-def _unsigned(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Of operands that count as unsigned: negative ones have 32 bits."""
-    return lambda *x: function(*(np.where(a < 0, a + 2**32, a) for a in x))
+def multiply_high(op: IrOperation, a: SeparableTile, b: SeparableTile) -> Value:
+    """``tt.mulhiui``: the upper half of an unsigned product."""
+    bits = _count_bits(op.types[0])
+    if bits > 32:
+        raise NotImplementedError(f"the upper half of a product of {bits} bits")
+    return _integers(lambda x, y: (x * y) >> np.uint64(bits), unsigned=True)(op, a, b)
 
 
 _COMPARE: dict[str, Callable[..., Array]] = {
@@ -170,10 +212,10 @@ _COMPARE: dict[str, Callable[..., Array]] = {
     "sle": operator.le,
     "sgt": operator.gt,
     "sge": operator.ge,
-    "ult": _unsigned(operator.lt),
-    "ule": _unsigned(operator.le),
-    "ugt": _unsigned(operator.gt),
-    "uge": _unsigned(operator.ge),
+    "ult": operator.lt,
+    "ule": operator.le,
+    "ugt": operator.gt,
+    "uge": operator.ge,
     "oeq": operator.eq,
     "one": operator.ne,
     "olt": operator.lt,
@@ -188,7 +230,13 @@ _COMPARE: dict[str, Callable[..., Array]] = {
 def compare(op: IrOperation, a: Value, b: Value) -> Value:
     """``arith.cmpi`` and ``arith.cmpf``."""
     predicate = op.text.split(",")[0].strip()
-    return elementwise(_COMPARE[predicate])(op, a, b)
+    function = _COMPARE[predicate]
+    if op.name == "arith.cmpi" and predicate[0] == "u":
+        bits = _count_bits(op.types[-1])
+        return elementwise(lambda x, y: function(_drop_sign(x, bits), _drop_sign(y, bits)))(
+            op, a, b
+        )
+    return elementwise(function)(op, a, b)
 
 
 def select(op: IrOperation, condition: SeparableTile, yes: Value, no: Value) -> Value:
@@ -199,6 +247,10 @@ def select(op: IrOperation, condition: SeparableTile, yes: Value, no: Value) -> 
 def cast(op: IrOperation, value: Value) -> Value:
     """A cast that keeps the number, but for masks and floating-point numbers."""
     to = element_type(op.types[-1])
+    if op.name in ("arith.extui", "arith.uitofp") and not value.is_mask:
+        bits = _count_bits(op.types[0])
+        if any((x < 0).any() for x in value.arrays) and bits < 64:
+            value = SeparableTile((_drop_sign(value.dense(), bits).astype(np.int64),))
     if to == "i1" and isinstance(value, SeparableTile) and not value.is_mask:
         return SeparableTile(((value.dense() & 1).astype(bool),))
     if is_float(op.types[-1]):
@@ -208,7 +260,21 @@ def cast(op: IrOperation, value: Value) -> Value:
     if isinstance(value, SeparableTile) and value.is_mask and to != "i1":
         sign = -1 if op.name == "arith.extsi" else 1
         return SeparableTile((value.dense() * np.int64(sign),))
-    return value
+    return keep_bits(op, value)
+
+
+def reinterpret(op: IrOperation, value: Value) -> Value:
+    """``tt.bitcast``: the same bits as another type."""
+    before, after = (is_float(t) for t in (op.types[0], op.types[-1]))
+    if before == after or isinstance(value, Pointer):
+        return value
+    names = [element_type(t) for t in (op.types[0], op.types[-1])]
+    if "bf16" in names or not {*names} & FLOATS.keys():
+        raise NotImplementedError(f"the bits of {names[0]} as {names[1]}")
+    bits = _count_bits(names[before])
+    if before:
+        return wrap(value.view(f"i{bits // 8}").astype(np.int64))
+    return value.dense().astype(f"i{bits // 8}").view(FLOATS[names[1]])
 
 
 def make_range(op: IrOperation) -> SeparableTile:
@@ -341,16 +407,17 @@ OPERATIONS: dict[str, Meaning] = {
     "arith.floordivsi": _integers(lambda a, b: np.floor_divide(a, np.where(b == 0, 1, b))),
     "arith.ceildivsi": _integers(lambda a, b: -np.floor_divide(-a, np.where(b == 0, 1, b))),
     "arith.remsi": _integers(_remainder),
-    "arith.divui": _integers(_unsigned(_divide)),
-    "arith.remui": _integers(_unsigned(_remainder)),
+    "arith.divui": _integers(_divide, unsigned=True),
+    "arith.remui": _integers(_remainder, unsigned=True),
     "arith.minsi": _integers(np.minimum),
     "arith.maxsi": _integers(np.maximum),
-    "arith.minui": _integers(_unsigned(np.minimum)),
-    "arith.maxui": _integers(_unsigned(np.maximum)),
+    "arith.minui": _integers(np.minimum, unsigned=True),
+    "arith.maxui": _integers(np.maximum, unsigned=True),
     "arith.shli": _integers(np.left_shift),
     "arith.shrsi": _integers(np.right_shift),
-    "arith.shrui": _integers(_unsigned(np.right_shift)),
+    "arith.shrui": _integers(np.right_shift, unsigned=True),
     "math.absi": _integers(np.abs),
+    "tt.mulhiui": multiply_high,
     "arith.cmpi": compare,
     "arith.cmpf": compare,
     "arith.select": select,
@@ -365,6 +432,8 @@ OPERATIONS: dict[str, Meaning] = {
     "arith.extf": cast,
     "arith.truncf": cast,
     "tt.fp_to_fp": cast,
+    "tt.bitcast": reinterpret,
+    "arith.bitcast": reinterpret,
     "tt.ptr_to_int": lambda op, x: x,
     "tt.int_to_ptr": make_pointer,
     "arith.addf": elementwise(operator.add),

@@ -43,6 +43,11 @@ class _Launcher:
 
     def launch(self, grid: Any, values: tuple[Any, ...], meta: Mapping[str, Any]) -> KernelCount:
         """Count a launch with these arguments."""
+        call = self.describe(grid, values, meta)
+        return count_kernel(call, read_capability(self.gpu) if self.gpu else None)
+
+    def describe(self, grid: Any, values: tuple[Any, ...], meta: Mapping[str, Any]) -> KernelCall:
+        """The launch itself, not counted yet."""
         names = self.source.arguments
         if len(values) > len(names):
             raise InputError(f"{self.source.name} takes {len(names)} arguments, not {len(values)}")
@@ -52,7 +57,7 @@ class _Launcher:
         launch = read_arguments(self.source, given, options)
         sizes = grid({**given, **launch.constants}) if callable(grid) else grid
         launch.grid = check_grid(sizes if isinstance(sizes, (tuple, list)) else (sizes,))
-        return count_kernel(specialize(launch), read_capability(self.gpu) if self.gpu else None)
+        return specialize(launch)
 
 
 def trace(kernel: Any, gpu: str | None = None) -> _Launcher:
