@@ -162,6 +162,10 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
                 "iosim.cli.kernel:count",
                 "Count the words that a Triton kernel moves, argument by argument.",
             ),
+            "tiles": (
+                "iosim.cli.kernel:tiles",
+                "Compare the constants of a Triton kernel: the fewest bytes first.",
+            ),
         },
     ),
     "gpu": (

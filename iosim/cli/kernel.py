@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import click
 
@@ -12,77 +12,134 @@ from iosim.base.errors import InputError
 from iosim.base.reading import read_mask
 from iosim.cli import options as opt
 from iosim.kernel.compiler import read_capability
+from iosim.kernel.configs import rank_configs, vary_constants
 from iosim.kernel.count import KernelCount, count_kernel
-from iosim.kernel.launch import describe_launch
-from iosim.kernel.show import COLUMNS, to_lines, to_rows
-from iosim.kernel.source import load_kernel
+from iosim.kernel.launch import KernelCall, describe_launch
+from iosim.kernel.show import COLUMNS, to_config_lines, to_config_rows, to_lines, to_rows
+from iosim.kernel.source import KernelSource, load_kernel
+from iosim.models.hardware import MACHINES
 
-EXAMPLE = (
-    'iosim kernel count fused.py::attention --grid "cdiv(N, BLOCK_M), H" --arg N=4096,H=16 '
-    '--type "*_ptr=*fp16" --const BLOCK_M=128,BLOCK_N=64'
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LAUNCH = (
+    click.argument("kernel", metavar="FILE::FUNCTION"),
+    click.option(
+        "--grid", required=True, help='programs along each axis, like "cdiv(N, BLOCK), Z*H"'
+    ),
+    click.option(
+        "--arg", "arguments", multiple=True, metavar="NAME=NUMBER", help="values of numbers"
+    ),
+    click.option(
+        "--type",
+        "types",
+        multiple=True,
+        metavar="NAME=TYPE",
+        help='types of arguments, like x=*fp16 or "desc_*=*fp16"; *fp32 for pointers, if not given',
+    ),
+    click.option(
+        "--const",
+        "constants",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="values of tl.constexpr arguments, and num_warps, num_stages",
+    ),
+    click.option(
+        "--data",
+        multiple=True,
+        metavar="NAME=FILE.npy",
+        help="arrays whose words steer the kernel, like a page table",
+    ),
+    click.option(
+        "--gpu", help="compile for a GPU, like h100 or sm_90: shared memory, registers, spills"
+    ),
 )
+
+
+def launch_options(command: F) -> F:
+    """The kernel and the options of its launch."""
+    for one in reversed(_LAUNCH):
+        command = one(command)
+    return command
 
 
 @click.command()
-@click.argument("kernel", metavar="FILE::FUNCTION")
-@click.option("--grid", required=True, help='programs along each axis, like "cdiv(N, BLOCK), Z*H"')
-@click.option("--arg", "arguments", multiple=True, metavar="NAME=NUMBER", help="values of numbers")
-@click.option(
-    "--type",
-    "types",
-    multiple=True,
-    metavar="NAME=TYPE",
-    help='types of arguments, like x=*fp16 or "desc_*=*fp16"; *fp32 for pointers, if not given',
-)
-@click.option(
-    "--const",
-    "constants",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="values of tl.constexpr arguments, and num_warps, num_stages",
-)
-@click.option(
-    "--data",
-    multiple=True,
-    metavar="NAME=FILE.npy",
-    help="arrays whose words steer the kernel, like a page table",
-)
-@click.option(
-    "--gpu", help="compile for a GPU, like h100 or sm_90: shared memory, registers, spills"
-)
+@launch_options
 @click.option("--reuse/--no-reuse", default=True, help="count distinct words, too")
 @opt.as_json
-def count(
-    kernel: str,
-    grid: str,
-    arguments: Sequence[str],
-    types: Sequence[str],
-    constants: Sequence[str],
-    data: Sequence[str],
-    gpu: str | None,
-    reuse: bool,
-    as_json: bool,
-) -> None:
+def count(kernel: str, gpu: str | None, reuse: bool, as_json: bool, **given: Any) -> None:
     """Count the words that a Triton kernel moves, argument by argument.
 
     From its TTIR, so no GPU is needed: what a mask or a bound leaves out is left out.
     """
     capability = read_capability(gpu) if gpu else None
-    launch = describe_launch(
-        load_kernel(kernel),
-        grid,
-        {name: read_number("--arg", name, text) for name, text in read_pairs("--arg", arguments)},
-        dict(read_pairs("--type", types)),
-        {name: read_value(text) for name, text in read_pairs("--const", constants)},
-        {name: read_mask(file) for name, file in read_pairs("--data", data)},
-    )
-    answer = count_kernel(launch, capability, reuse)
+    launch = read_launch(load_kernel(kernel), **given)
+    answer = count_kernel(launch({}), capability, reuse)
     for remark in answer.remarks:
         opt.remark(remark)
     if as_json:
         opt.print_json(answer.to_dict())
     else:
         print_count(answer)
+
+
+@click.command()
+@launch_options
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="NAME=VALUE,…",
+    help="values of a constant to compare; several make a lattice; by default the autotune list",
+)
+@opt.as_json
+def tiles(kernel: str, gpu: str | None, vary: Sequence[str], as_json: bool, **given: Any) -> None:
+    """Compare the constants of a Triton kernel: the fewest bytes first.
+
+    Its own autotune list, or a lattice. With --gpu, each is compiled: whether it fits, and how many
+    programs an SM has at once.
+    """
+    source = load_kernel(kernel)
+    choices = vary_constants(source, dict(map(read_values, vary)))
+    machine = MACHINES.get(gpu.lower()) if gpu else None
+    configs = rank_configs(
+        choices, read_launch(source, **given), machine, read_capability(gpu) if gpu else None
+    )
+    if as_json:
+        opt.print_json([config.to_dict() for config in configs])
+        return
+    opt.print_rows(to_config_rows(configs))
+    for line in to_config_lines(configs):
+        click.echo(line)
+
+
+def read_launch(
+    source: KernelSource,
+    grid: str,
+    arguments: Sequence[str],
+    types: Sequence[str],
+    constants: Sequence[str],
+    data: Sequence[str],
+) -> Callable[[Mapping[str, Any]], KernelCall]:
+    """A launch as typed, as a function of constants that are not."""
+    numbers = {n: read_number("--arg", n, text) for n, text in read_pairs("--arg", arguments)}
+    kinds = dict(read_pairs("--type", types))
+    own = {name: read_value(text) for name, text in read_pairs("--const", constants)}
+    arrays = {name: read_mask(file) for name, file in read_pairs("--data", data)}
+    return lambda more: describe_launch(source, grid, numbers, kinds, {**own, **more}, arrays)
+
+
+def read_values(text: str) -> tuple[str, list[Any]]:
+    """``NAME=1,2,3`` as a name and its values.
+
+    Raises:
+        InputError: without a name or a value.
+
+    >>> read_values("BLOCK=64,128")
+    ('BLOCK', [64, 128])
+    """
+    name, _, values = text.partition("=")
+    if not name.strip() or not values.strip():
+        raise InputError(f"--vary {text!r} is no NAME=VALUE,VALUE")
+    return name.strip(), [read_value(x.strip()) for x in values.split(",")]
 
 
 def print_count(answer: KernelCount) -> None:

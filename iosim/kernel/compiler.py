@@ -159,7 +159,8 @@ def _one_line(error: Exception) -> str:
     cause = error.__cause__
     while cause is not None and cause.__cause__ is not None:
         cause = cause.__cause__
-    reason = str(cause).splitlines()[0] if cause is not None and str(cause) else lines[-1]
+    said = getattr(error, "error_message", None)
+    reason = str(cause).splitlines()[0] if cause is not None and str(cause) else said or lines[-1]
     if node is not None and source:
         text = source.splitlines()[node.lineno - 1].strip()
         return f"{text!r}: {reason}"

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iosim.base.display import Tabled
+from iosim.base.errors import InputError
 from iosim.kernel.compiler import CompiledResources, compile_resources, lower_kernel
 from iosim.kernel.evaluate import Reference, evaluate
+from iosim.kernel.findings import RepeatedRead, find_repeated_reads
 from iosim.kernel.flop import FloatOperations
 from iosim.kernel.footprint import Footprint, find_footprint
 from iosim.kernel.ir import parse_module
@@ -29,6 +31,7 @@ class KernelCount(Tabled):
         footprint: tiles of one program that are live at once.
         resources: of a named GPU, or None.
         remarks: what was assumed.
+        repeated: what one program reads more often than once.
 
     >>> from iosim.kernel import count_kernel, describe_launch, load_kernel
     >>> softmax = load_kernel("docs/examples/softmax.py::softmax")
@@ -48,6 +51,7 @@ class KernelCount(Tabled):
     footprint: Footprint
     resources: CompiledResources | None = None
     remarks: list[str] = field(default_factory=list)
+    repeated: list[RepeatedRead] = field(default_factory=list)
 
     html_by = "iosim.kernel.show:to_html"
     table_by = "iosim.kernel.show:to_table"
@@ -100,6 +104,7 @@ class KernelCount(Tabled):
             "bytes": self.bytes,
             "flop_per_byte": self.intensity,
             "footprint": {"words": self.footprint.words, "bytes": self.footprint.bytes},
+            "repeated": [{**vars(one), "says": str(one)} for one in self.repeated],
             "remarks": self.remarks,
         }
         if self.resources is not None:
@@ -132,14 +137,7 @@ def count_kernel(
     >>> count_kernel(describe_launch(softmax, "8", {"columns": 64}, {}, {"BLOCK": 64})).bytes
     6144
     """
-    given = (
-        launch.source.function,
-        launch.types,
-        launch.constants,
-        launch.divisible,
-        launch.options,
-    )
-    functions = parse_module(lower_kernel(*given, capability or 90))
+    functions = parse_module(_lower(launch, capability or 90))
     words, again = WordCounter(), ReuseCounter()
 
     def observe(reference: Reference) -> None:
@@ -151,7 +149,7 @@ def count_kernel(
     kernel = next(f for f in functions.values() if f.public)
     resources = None
     if capability is not None:
-        resources, _ = compile_resources(*given, capability)
+        resources, _ = compile_resources(*_compiler_arguments(launch), capability=capability)
     return KernelCount(
         launch.source.name,
         launch.grid,
@@ -161,4 +159,31 @@ def count_kernel(
         find_footprint(kernel),
         resources,
         launch.remarks,
+        find_repeated_reads(functions, launch.to_evaluate()) if reuse else [],
     )
+
+
+def _compiler_arguments(launch: KernelCall) -> tuple[Any, ...]:
+    return (
+        launch.source.function,
+        launch.types,
+        launch.constants,
+        launch.divisible,
+        launch.options,
+    )
+
+
+def _lower(launch: KernelCall, capability: int) -> str:
+    """The TTIR; numbers without a value are floating-point numbers, or else integers."""
+    try:
+        return lower_kernel(*_compiler_arguments(launch), capability=capability)
+    except InputError:
+        if not launch.assumed:
+            raise
+        before = dict(launch.types)
+        launch.types.update(dict.fromkeys(launch.assumed, "i32"))
+        try:
+            return lower_kernel(*_compiler_arguments(launch), capability=capability)
+        except InputError:
+            launch.types = before
+        raise

@@ -8,7 +8,7 @@ those that take them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
@@ -104,10 +104,14 @@ class CallValues:
     descriptors: Mapping[str, tuple[Sequence[int], Sequence[int]]] = field(default_factory=dict)
 
 
+_Box = tuple[tuple[int, int, int], tuple[int, int, int]]
+
+
 def evaluate(
     functions: Mapping[str, IrFunction],
     launch: CallValues,
     observe: Callable[[Reference], None],
+    parts: Iterable[_Box] | None = None,
 ) -> FloatOperations:
     """Run the integer part of a kernel for every program of its grid.
 
@@ -115,6 +119,7 @@ def evaluate(
         functions: of the module, by name; the public one is the kernel.
         launch: the grid and the arguments.
         observe: what is called with each reference.
+        parts: of the grid, each its first program and its shape; by default all of it.
 
     Returns:
         The floating-point operations that all programs execute.
@@ -125,15 +130,15 @@ def evaluate(
     kernel = next(f for f in functions.values() if f.public)
     needed = {name: find_needed(f, returns=f is not kernel) for name, f in functions.items()}
     work = FloatOperations()
-    parts = [((0, 0, 0), launch.grid)]
-    while parts:
-        origin, shape = parts.pop()
+    todo: list[_Box] = [((0, 0, 0), launch.grid)] if parts is None else list(parts)
+    while todo:
+        origin, shape = todo.pop()
         seen: list[Reference] = []
         part = _Part(functions, needed, launch, origin, shape, seen.append)
         try:
             done = part.run_kernel(kernel)
         except ArrayTooLarge:
-            parts += _halve(origin, shape, kernel)
+            todo += _halve(origin, shape, kernel)
             continue
         work += done
         for reference in seen:
@@ -274,7 +279,7 @@ class _Part:
         values = [env.get(x) for x in op.operands]
         for name, value in zip(op.operands, values, strict=True):
             if value is None:
-                self.refuse(op, f"needs {name[1:]}, which isn't given")
+                self.refuse_missing(op, name)
         try:
             out = OPERATIONS[op.name](op, *values)
         except NotImplementedError as error:
@@ -288,11 +293,15 @@ class _Part:
         """Stop: by the line of the source, and why."""
         raise UnsupportedKernel(f"{op.location or op.name}: {why}")
 
+    def refuse_missing(self, op: IrOperation, name: str) -> None:
+        """Stop, since a value isn't known."""
+        self.refuse(op, f"needs {name[1:]}, which isn't given: --arg {name[1:]}=…")
+
     def read(self, op: IrOperation, name: str, env: dict[str, Value]) -> Value:
         """A value that an operation needs."""
         value = env.get(name)
         if value is None:
-            self.refuse(op, f"needs {name[1:]}, which isn't given")
+            self.refuse_missing(op, name)
         return value
 
     # Control flow.

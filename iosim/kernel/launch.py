@@ -52,6 +52,7 @@ class KernelCall:
         data: arrays of tensors that steer the kernel.
         descriptors: shape and strides of tensors that come as descriptors.
         remarks: what was assumed, a sentence each.
+        assumed: numbers that have no value; where nothing needs them, their type doesn't matter.
 
     >>> from iosim.kernel import load_kernel
     >>> softmax = load_kernel("docs/examples/softmax.py::softmax")
@@ -69,6 +70,7 @@ class KernelCall:
     data: dict[str, Any] = field(default_factory=dict)
     descriptors: dict[str, Any] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    assumed: list[str] = field(default_factory=list)
 
     def to_evaluate(self) -> CallValues:
         """What `iosim.kernel.evaluate` takes."""
@@ -109,21 +111,22 @@ def describe_launch(
     constants = {k: v for k, v in constants.items() if k not in options}
     names = source.arguments
     _check_names(source, [*arguments, *constants, *(data or {})])
+    kinds = _match_types(names, types)
     remarks: list[str] = []
     chosen = dict(source.defaults)
     chosen.update({k: v for k, v in arguments.items() if k in source.constants})
     chosen.update(constants)
     chosen = {k: v for k, v in chosen.items() if k in source.constants}
     _complete_constants(source, chosen, dict(arguments), options, remarks)
-    kinds = _match_types(names, types)
     values = {k: v for k, v in {**source.defaults, **arguments}.items() if k not in chosen}
     for name in names:
         if name not in chosen and name not in kinds:
             kinds[name] = _guess_type(source, name, values, remarks)
     shape = read_grid(grid, {**values, **chosen})
-    return specialize(
-        KernelCall(source, shape, kinds, chosen, values, {}, options, dict(data or {}), {}, remarks)
-    )
+    call = KernelCall(source, shape, kinds, chosen, values, {}, options, dict(data or {}))
+    call.remarks = remarks
+    call.assumed = [n for n, kind in kinds.items() if n not in values and "*" not in kind]
+    return specialize(call)
 
 
 def specialize(launch: KernelCall) -> KernelCall:

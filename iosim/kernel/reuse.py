@@ -8,6 +8,7 @@ distinct runs, not of words.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,9 @@ import numpy as np
 from iosim.base.arrays import Ints
 from iosim.kernel.evaluate import Reference
 from iosim.kernel.values import GRID, Array, lift, spread
+
+# A tile → where it is, and how often there.
+_Bases = dict[bytes, list[tuple[Array, Array]]]
 
 
 @dataclass(frozen=True)
@@ -45,13 +49,18 @@ class _Runs:
 
 
 class ReuseCounter:
-    """Collects references; an observer for `iosim.kernel.evaluate.evaluate`."""
+    """Collects references; an observer for `iosim.kernel.evaluate.evaluate`.
 
-    def __init__(self) -> None:
+    Args:
+        key: what references are told apart by: by default their kind and their argument.
+    """
+
+    def __init__(
+        self, key: Callable[[Reference], tuple[str, str]] = lambda r: (r.kind, r.argument)
+    ) -> None:
+        self.key = key
         self.runs: dict[bytes, _Runs] = {}
-        self.bases: dict[tuple[str, str], dict[bytes, list[tuple[Array, Array]]]] = defaultdict(
-            lambda: defaultdict(list)
-        )
+        self.bases: dict[tuple[str, str], _Bases] = defaultdict(lambda: defaultdict(list))
 
     def __call__(self, reference: Reference) -> None:
         """Collect one reference."""
@@ -65,7 +74,7 @@ class ReuseCounter:
                 active = active & mask
                 varying.remove(mask)
         own = _Tile(reference.tile, shared, fixed)
-        bases = self.bases[reference.kind, reference.argument]
+        bases = self.bases[self.key(reference)]
         grid = reference.grid
         if not mixed and not varying:
             where, times = _count_programs(base, active, [], grid)
@@ -86,9 +95,7 @@ class ReuseCounter:
             own = _Tile(reference.tile, shared + lifted[: len(mixed)], fixed + lifted[len(mixed) :])
             self.add(bases, own, starts[members], times[members])
 
-    def add(
-        self, bases: dict[bytes, list[tuple[Array, Array]]], tile: _Tile, at: Array, times: Array
-    ) -> None:
+    def add(self, bases: _Bases, tile: _Tile, at: Array, times: Array) -> None:
         """A tile at some bases, so many times each."""
         key = tile.key()
         if key not in self.runs:
@@ -96,13 +103,23 @@ class ReuseCounter:
         bases[key].append((at, times))
 
     def count(self) -> dict[tuple[str, str], WordReuse]:
-        """(kind, argument) → how often its words are referred to."""
-        return {key: self._sweep(found) for key, found in self.bases.items()}
+        """Key → how often its words are referred to."""
+        return {key: self.count_together([key]) for key in self.bases}
 
-    def _sweep(self, found: dict[bytes, list[tuple[Array, Array]]]) -> WordReuse:
+    def count_repeated(self, key: tuple[str, str]) -> int:
+        """References beyond the first to a word of one tile, in all tiles together."""
+        return sum(
+            int(((self.runs[tile].weights - 1) * self.runs[tile].lengths).sum()) * int(n.sum())
+            for tile, collected in self.bases[key].items()
+            for _, n in collected
+        )
+
+    def count_together(self, keys: Iterable[tuple[str, str]]) -> WordReuse:
+        """How often words are referred to by any of some keys."""
         starts, lengths, weights = [], [], []
-        for key, collected in found.items():
-            runs = self.runs[key]
+        found = [pair for key in keys for pair in self.bases[key].items()]
+        for tile, collected in found:
+            runs = self.runs[tile]
             at, inverse = np.unique(np.concatenate([b for b, _ in collected]), return_inverse=True)
             times = np.zeros(len(at), np.int64)
             np.add.at(times, inverse.reshape(-1), np.concatenate([n for _, n in collected]))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from iosim.base import html
 from iosim.base.rows import Table
+from iosim.kernel.configs import KernelConfig
 from iosim.kernel.count import KernelCount
 
 COLUMNS = ("argument", "reference", "words", "bytes", "distinct", "times", "hidden")
@@ -67,6 +68,7 @@ def to_lines(count: KernelCount) -> Iterator[str]:
     where = f", at line {foot.line.rpartition(':')[2]}" if foot.line else ""
     size = f"{foot.words:,} words ({foot.bytes:,} bytes)"
     yield f"{size} of tiles are live at once in a program{where}"
+    yield from map(str, count.repeated)
     found = count.resources
     if found is not None:
         registers = (
@@ -76,3 +78,44 @@ def to_lines(count: KernelCount) -> Iterator[str]:
         )
         shared = f"{found.shared:,} bytes of shared memory"
         yield f"sm_{found.capability}: {shared}, {found.warps} warps{registers}"
+
+
+def to_config_rows(configs: Sequence[KernelConfig]) -> list[dict[str, Any]]:
+    """The comparison of constants that compile; those that are the same everywhere are left out."""
+    counted = [c for c in configs if c.count is not None]
+    names = dict.fromkeys(name for c in counted for name in c.constants)
+    varying = [
+        n for n in names if len({repr(c.constants.get(n)) for c in counted}) > 1 or len(counted) < 2
+    ]
+    return [
+        {n: c.constants.get(n) for n in varying} | _config_cells(c, c.count)
+        for c in counted
+        if c.count is not None
+    ]
+
+
+def _config_cells(config: KernelConfig, count: KernelCount) -> dict[str, Any]:
+    words = sum(t.words for t in count.traffic.values())
+    row: dict[str, Any] = {
+        "words": words,
+        "bytes": count.bytes,
+        "live_words": count.footprint.words,
+    }
+    found = count.resources
+    if found is not None:
+        row |= {
+            "shared": found.shared,
+            "registers": found.registers,
+            "spills": found.spills,
+            "per_SM": config.resident,
+        }
+    return row | {"front": "*" if config.best else ""}
+
+
+def to_config_lines(configs: Sequence[KernelConfig]) -> Iterator[str]:
+    """What stands below the comparison: the front, and constants that can't run."""
+    yield "*: no other choice moves fewer bytes and takes less room"
+    for config in configs:
+        if config.reason:
+            said = ", ".join(f"{k}={v}" for k, v in config.constants.items())
+            yield f"{said} doesn't run: {config.reason}"

@@ -1,0 +1,110 @@
+"""Wastes that are planted are found, with their lines and words; a clean kernel has none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from iosim.cli.commands import COMMANDS
+from iosim.cli.registry import program
+from iosim.kernel import KernelCount, count_kernel, describe_launch, load_kernel
+
+FILE = Path(__file__).with_name("wasteful.py")
+SOFTMAX = "docs/examples/softmax.py::softmax"
+
+
+def invoke(*words: str) -> Result:
+    """Run a command."""
+    return CliRunner().invoke(program(COMMANDS), ["kernel", *words])
+
+
+def count(name: str, n: int, **constants: int) -> KernelCount:
+    """Count one of the wasteful kernels."""
+    source = load_kernel(f"{FILE}::{name}")
+    return count_kernel(describe_launch(source, "cdiv(n, B)", {"n": n}, {}, constants))
+
+
+def line_of(text: str) -> int:
+    """The line of the file that has a text."""
+    return 1 + next(i for i, x in enumerate(FILE.read_text().splitlines()) if text in x)
+
+
+def test_a_streamed_operand_is_found() -> None:
+    found = count("streamed", 1000, D=64, B=64, C=32)
+    (one,) = found.repeated
+    assert (one.argument, one.line, one.before) == ("q", one.before, one.line)
+    assert int(one.line.rpartition(":")[2]) == line_of("x = tl.load(q")
+    # 32 iterations read 64 rows of 64 words: all but the first read them again.
+    assert (one.words, one.again, one.distinct) == (32 * 4096, 31 * 4096, 4096)
+    assert "again in a loop" in str(one)
+
+
+def test_a_double_load_is_found() -> None:
+    found = count("double", 1000, B=64)
+    (one,) = found.repeated
+    assert int(one.line.rpartition(":")[2]) == line_of("b = tl.load(x + i")
+    assert int(one.before.rpartition(":")[2]) == line_of("a = tl.load(x + i")
+    assert (one.words, one.again, one.distinct) == (64, 64, 64)
+    assert found.words("load") == {"x": 2000}
+
+
+def test_a_word_twice_in_a_tile_is_found() -> None:
+    (one,) = count("folded", 1000, B=64).repeated
+    assert (one.words, one.again, one.within) == (64, 32, True)
+    assert "twice in one tile" in str(one)
+
+
+def test_a_clean_kernel_has_none() -> None:
+    assert count("clean", 1000, B=64).repeated == []
+
+
+def test_two_passes_of_a_softmax_are_said() -> None:
+    words = ("--grid", "100", "--arg", "columns=1000", "--const", "BLOCK=256")
+    done = invoke("count", SOFTMAX, *words)
+    assert "1,000 of 1,000 words of x in a program; keeping them takes 1,000 words" in done.stdout
+    answer = json.loads(invoke("count", SOFTMAX, *words, "--json").stdout)
+    assert answer["load"] == {"x": 200_000}
+    assert answer["repeated"][0]["again"] == 1000
+
+
+def test_tiles_compares_constants() -> None:
+    words = ("--grid", "8", "--arg", "columns=1000", "--vary", "BLOCK=128,256,100")
+    done = invoke("tiles", SOFTMAX, *words)
+    assert done.exit_code == 0, done.output
+    assert "BLOCK=100 doesn't run: Triton can't compile this kernel" in done.stdout
+    rows = json.loads(invoke("tiles", SOFTMAX, *words, "--json").stdout)
+    assert [row["constants"] for row in rows] == [{"BLOCK": n} for n in (128, 256, 100)]
+    assert [row.get("front") for row in rows] == [True, False, None]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["count", "nothing.py::f", "--grid", "1"], "there is no file nothing.py"),
+        (["count", "docs/examples/softmax.py", "--grid", "1"], "write FILE::FUNCTION"),
+        (["count", "docs/examples/softmax.py::soft", "--grid", "1"], "did you mean 'softmax'"),
+        (["count", "docs/examples/panels.py::panels", "--grid", "1"], "no @triton.jit function"),
+        (["count", SOFTMAX, "--grid", "1"], "--const BLOCK=64"),
+        (["count", SOFTMAX, "--grid", "0", "--const", "BLOCK=64"], "positive integers"),
+        (["count", SOFTMAX, "--grid", "rows", "--const", "BLOCK=64"], "--grid needs rows"),
+        (["count", SOFTMAX, "--grid", "1/2", "--const", "BLOCK=64"], "use numbers, names"),
+        (["count", SOFTMAX, "--grid", "(", "--const", "BLOCK=64"], "is no expression"),
+        (["count", SOFTMAX, "--grid", "1,1,1,1", "--const", "BLOCK=64"], "one to three axes"),
+        (["count", SOFTMAX, "--grid", "1", "--const", "BLOCK=64"], "columns, which isn't given"),
+        (["count", SOFTMAX, "--grid", "1", "--const", "BLOCK"], "is no NAME=VALUE"),
+        (["count", SOFTMAX, "--grid", "1", "--arg", "columns=x"], "is no number"),
+        (["count", SOFTMAX, "--grid", "1", "--arg", "rows=4"], "has no argument 'rows'"),
+        (["count", SOFTMAX, "--grid", "1", "--type", "z=*fp16"], "no argument is like 'z'"),
+        (["count", SOFTMAX, "--grid", "1", "--gpu", "h1000"], "--gpu h1000 isn't known"),
+        (["tiles", SOFTMAX, "--grid", "1"], "has no autotune list"),
+        (["tiles", SOFTMAX, "--grid", "1", "--vary", "BLOCK"], "is no NAME=VALUE,VALUE"),
+    ],
+)
+def test_bad_input_is_one_line(words: list[str], says: str) -> None:
+    done = invoke(*words)
+    assert done.exit_code, done.output
+    assert says in str(done.exception)
+    assert "\n" not in str(done.exception)
