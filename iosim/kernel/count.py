@@ -149,7 +149,7 @@ def count_kernel(
     kernel = next(f for f in functions.values() if f.public)
     resources = None
     if capability is not None:
-        resources, _ = compile_resources(*_compiler_arguments(launch), capability=capability)
+        resources, _ = compile_resources(*_compiler_arguments(launch), capability)
     return KernelCount(
         launch.source.name,
         launch.grid,
@@ -163,7 +163,9 @@ def count_kernel(
     )
 
 
-def _compiler_arguments(launch: KernelCall) -> tuple[Any, ...]:
+def _compiler_arguments(
+    launch: KernelCall,
+) -> tuple[Any, dict[str, str], dict[str, Any], dict[str, int], dict[str, Any]]:
     return (
         launch.source.function,
         launch.types,
@@ -176,14 +178,14 @@ def _compiler_arguments(launch: KernelCall) -> tuple[Any, ...]:
 def _lower(launch: KernelCall, capability: int) -> str:
     """The TTIR; numbers without a value are floating-point numbers, or else integers."""
     try:
-        return lower_kernel(*_compiler_arguments(launch), capability=capability)
+        return lower_kernel(*_compiler_arguments(launch), capability)
     except InputError:
         if not launch.assumed:
             raise
         before = dict(launch.types)
         launch.types.update(dict.fromkeys(launch.assumed, "i32"))
         try:
-            return lower_kernel(*_compiler_arguments(launch), capability=capability)
+            return lower_kernel(*_compiler_arguments(launch), capability)
         except InputError:
             launch.types = before
         raise
