@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 from typing import Any
@@ -21,6 +22,7 @@ from iosim.core.counting.poly import Part, Poly, Sum
 from iosim.core.counting.signs import falls_with
 from iosim.core.program.index import Affine, Span, Tile
 from iosim.core.tiling.candidates import EveryValue
+from iosim.core.tiling.evaluate import Peak, Points
 from iosim.core.tiling.plan import plans
 from iosim.core.tiling.search import Search
 
@@ -282,6 +284,31 @@ def test_large_sizes_are_bounded_as_well(
     assert sum(looks) < 4000
 
 
+@given(st.sampled_from(CASES), st.integers(1, 40), st.integers(1, 5), st.data())
+def test_no_iteration_holds_more_than_the_most_of_its_level(
+    case: tuple[str, int], N: int, d: int, data: Any
+) -> None:
+    """And a tiling that fits by that is one whose exact peak does."""
+    name, k = case
+    traced, sizes = program(name, OPTIONS[k]), problem(N, OPTIONS[k], d).sizes
+    given = {p.name: data.draw(st.integers(p.least, sizes[p.axis])) for p in traced.params}
+    reading = OnInts(sizes | given)
+    for plan in plans(traced, frozenset()):
+        held = [reading.most(v) for v in plan.levels]
+        most = [words and int(words.evaluate(reading)) for words in plan.above]
+        assert all(a is not None and a <= b for a, b in zip(held, most, strict=True))
+        at, M = np.array([0]), max(held, default=1) + data.draw(st.integers(-1, 1), label="M")
+        choices = {
+            p.name: EveryValue(np.array([sizes[p.axis]]), p.least)
+            for p in traced.params
+            if p.name in plan.params
+        }
+        base = {x: np.array([v]) for x, v in sizes.items()}
+        points = Points(plan, choices, base, np.array([M]), np.int64)
+        point = {x: np.array([v]) for x, v in (sizes | given).items()}
+        assert Peak(points, plan.params).fits(at, point).tolist() == [max(held, default=0) <= M]
+
+
 @examples(3 / 5)
 @given(st.sampled_from([0, 1, 2]), st.integers(1, 12), st.integers(1, 3), st.data())
 def test_no_more_of_a_hold_fits_than_its_reach(k: int, N: int, d: int, data: Any) -> None:
@@ -349,8 +376,8 @@ def test_a_sum_of_lengths_is_above_its_integral(data: Any) -> None:
         for B, W in ((a, v), (b, w))
     )
     reading = OnArrays(low, high)
-    ends = (reading.at_end("B", last=x) for x in (False, True))
-    bound, first, last = (float(np.ravel(x(atom))[0]) for x in (reading, *ends))
+    bound = float(np.ravel(reading(atom))[0])
+    first, last = reading.at_ends("B")(atom).ravel()
     for B, W in itertools.product(range(a, b + 1), range(v, w + 1)):
         words = OnInts(sizes | {"B": B, "W": W})(atom)
         assert bound <= words
@@ -481,3 +508,19 @@ def test_a_sum_falls_where_its_terms_do() -> None:
         sizes = iosim.Attention(N, d).sizes
         words = [int(flash1.evaluate(OnInts(sizes | {"B_c": B, "B_r": 1}))) for B in range(1, N)]
         assert words == sorted(words, reverse=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (512, 0)}])
+def test_nests_of_the_same_form_have_the_same_tiles(options: dict[str, Any]) -> None:
+    """Where the first of them is given, the other is searched by itself."""
+    algorithm = iosim.algorithm("naive_backward")
+    one = dataclasses.replace(algorithm.problem.beside_attention(3000, 40, 1), **options)
+    traced = algorithm.program_for(one)
+    forms = [plan.form for plan in plans(traced, frozenset())]
+    assert len(set(forms)) == len(forms) - 1  # two others differ in what a row holds
+    for M in (300, 20_000):
+        tiles = iosim.optimal_tiles(traced, one, M).tiles
+        alike = {"B_r2": "B_r6", "B_c2": "B_c6", "B_d2": "B_d6"}
+        assert all(tiles[x] == tiles[y] for x, y in alike.items())
+        given = {x: tiles[x] for x in alike}
+        assert iosim.optimal_tiles(traced, one, M, fixed=given).tiles == tiles

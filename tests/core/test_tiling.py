@@ -257,9 +257,10 @@ def test_searches_around_64_bits(name: str, N: int, monkeypatch: pytest.MonkeyPa
     program, problem = iosim.algorithm(name).program, Attention(N, 64)
     for M in (50, 9000):
         usual = iosim.optimal_tiles(program, problem, M).total_words
-        monkeypatch.setattr("iosim.core.tiling.INT64_SAFE", 0.0)
-        assert iosim.optimal_tiles(program, problem, M).total_words == usual
-        monkeypatch.undo()
+        for limit in ("INT64_SAFE", "MOST_HELD"):  # words in `Wide`, and Python's integers
+            monkeypatch.setattr(f"iosim.core.tiling.{limit}", 0.0)
+            assert iosim.optimal_tiles(program, problem, M).total_words == usual
+            monkeypatch.undo()
 
 
 @pytest.mark.parametrize("split", [2, 3, 16])

@@ -110,10 +110,21 @@ def check_ties(
             rest = {t for t in rest if t[i] == got[i]}
 
 
-@given(random_schedules(mixed=True), st.sampled_from([0, 64]), st.booleans(), st.data())
+@given(
+    random_schedules(mixed=True),
+    st.sampled_from([0, 64]),
+    st.sampled_from([None, "INT64_SAFE", "MOST_HELD"]),
+    st.sampled_from([2**62, 200, 20]),
+    st.data(),
+)
 @examples(5 / 2)
-def test_random_spans_get_their_optimum(case: Any, few: int, long: bool, data: Any) -> None:
-    """Spans from and to anything: holds, tile sizes, numbers, names of other axes."""
+def test_random_spans_get_their_optimum(
+    case: Any, few: int, long: str | None, trusted: int, data: Any
+) -> None:
+    """Spans from and to anything: holds, tile sizes, numbers, names of other axes.
+
+    Also as beyond 64 bits: with `Wide`, which trusts numbers below a limit, or Python's integers.
+    """
     program, sizes, _ = case
     sizes = {axis: min(extent, 4) for axis, extent in sizes.items()}
     values = every_value(program, sizes)
@@ -132,8 +143,10 @@ def test_random_spans_get_their_optimum(case: Any, few: int, long: bool, data: A
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("iosim.core.tiling.search._FEW", few)
-        if long:  # Python's integers, as beyond 64 bits
-            patch.setattr("iosim.core.tiling.INT64_SAFE", 0.0)
+        patch.setattr("iosim.core.tiling.search.NEVER_LESS", trusted)
+        patch.setattr("iosim.core.tiling.wide.EXACT", trusted + trusted // 2)
+        if long is not None:
+            patch.setattr(f"iosim.core.tiling.{long}", 0.0)
         check(program, iosim.MatMul(**sizes), try_all(program, sizes, values), fixed)
 
 

@@ -114,16 +114,17 @@ class OnArrays:
         words, self._lines[atom] = sum_below(atom, self.env, self.high, self._boxes, OnArrays)
         return words
 
-    def at_end(self, step: str, *, last: bool) -> Callable[[Atom], Any]:
+    def at_ends(self, step: str) -> Callable[[Atom], Any]:
         """Atoms over boxes, where sums over tiles of a step are on lines below them.
 
-        Args:
-            last: whether at the largest step, and not at the least.
+        Such a sum is at the least step, and at the largest, along one more axis, the first.
         """
 
         def value(atom: Atom) -> Any:
             whole = self(atom)
-            return self._lines[atom][last] if isinstance(atom, Sum) and atom.step == step else whole
+            if isinstance(atom, Sum) and atom.step == step:
+                return np.stack(self._lines[atom])
+            return whole
 
         return value
 
@@ -214,15 +215,21 @@ class _AtLeast:
     ) -> None:
         self.tile, self.exact, self.most = tile, exact, most
         self.extent, self.length = extent, length
+        self._seen: dict[Atom, Any] = {}
 
     def words(self, poly: Poly) -> Any:
         """The bound of an occupancy."""
-        above = Poly({m: -c for m, c in poly.terms.items() if c < 0})
-        least = Poly({m: c for m, c in poly.terms.items() if c > 0}).evaluate(self)
-        return least - above.evaluate(self.most) if above.terms else least
+        added, subtracted = poly.by_sign
+        least = added.evaluate(self)
+        return least - subtracted.evaluate(self.most) if subtracted.terms else least
 
     def __call__(self, atom: Atom) -> Any:
         """The bound of an atom."""
+        if atom not in self._seen:
+            self._seen[atom] = self._bound(atom)
+        return self._seen[atom]
+
+    def _bound(self, atom: Atom) -> Any:
         match atom:
             case Tile() if atom == self.tile:
                 return self.extent
@@ -334,8 +341,7 @@ def _iterations(
     (loop,) = level.over
     if not fixed({name for name, _ in loop.span.start.sizes}, low, high):
         return
-    inner = map(_inner, (*level.words.atoms(), *level.runs))
-    spans = tuple(dict.fromkeys(x.span for x in inner if x is not None))
+    spans = level.spans
     found = None if seen is None else seen.get((loop, spans))
     if found is None:
         found = list(_kinds(loop, spans, low, high))
@@ -378,10 +384,3 @@ def _kinds(
     for there, here, stop, past in kinds:
         length = {x: v(here, stop, past) for x, v in lengths.items()}
         yield there, _AtLeast(loop.tile, exact, AtMost(high, low), here, length)
-
-
-def _inner(atom: Atom | Affine) -> Part | None:
-    """The length that an atom follows."""
-    while isinstance(atom, Clip):
-        atom = atom.length
-    return atom if isinstance(atom, Part) else None

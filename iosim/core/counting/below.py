@@ -17,7 +17,7 @@ from iosim.core.program.index import Affine, Edge, Span, Tile
 Reading: TypeAlias = Callable[[Columns], Callable[[Atom], Any]]
 
 # Bounds in float64 are cut to these: less than int64 holds, and more than any count.
-_MOST, _MOST_OF_OBJECTS = 2.0**61, 2.0**400
+_MOST, _MOST_OF_OBJECTS = 2.0**62, 2.0**400
 
 
 def sum_below(

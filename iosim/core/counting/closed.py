@@ -69,6 +69,18 @@ class Level:
         return frozenset().union(*(names_of(Part(x.span, x.step)) for x in self.over))
 
     @functools.cached_property
+    def spans(self) -> tuple[Span, ...]:
+        """Spans that its words and `runs` follow, in a fixed order."""
+        found: set[Span] = set()
+        for atom in (*self.words.atoms(), *self.runs):
+            inner: Any = atom
+            while isinstance(inner, Clip):
+                inner = inner.length
+            if isinstance(inner, Part):
+                found.add(inner.span)
+        return tuple(sorted(found, key=repr))
+
+    @functools.cached_property
     def conditions(self) -> tuple[Affine | Part, ...]:
         """`runs` in a fixed order."""
         return tuple(sorted(self.runs, key=str))

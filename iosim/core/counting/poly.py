@@ -219,6 +219,14 @@ class Poly:
         return self._names
 
     @functools.cached_property
+    def by_sign(self) -> tuple[Poly, Poly]:
+        """What is added, and what is subtracted."""
+        return (
+            Poly({m: c for m, c in self.terms.items() if c > 0}),
+            Poly({m: -c for m, c in self.terms.items() if c < 0}),
+        )
+
+    @functools.cached_property
     def _names(self) -> frozenset[str]:
         return frozenset().union(*map(names_of, self.atoms()))
 

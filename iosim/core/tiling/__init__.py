@@ -18,6 +18,7 @@ from iosim.base.display import Displayed
 from iosim.base.errors import CapacityError, InputError, closest
 from iosim.base.validate import LARGEST_SIZE, check_size
 from iosim.core.counting import numbers
+from iosim.core.counting.poly import Poly
 from iosim.core.counts import Counts
 from iosim.core.problem import Mask
 from iosim.core.program.block_masks import refuse
@@ -33,7 +34,8 @@ Lattice = Literal["all", "pow2"]
 
 # Points that are searched together: enough to hide Python's share, few enough for the caches.
 AT_ONCE = 2048
-INT64_SAFE = 2.0**61
+# Words that are moved, or held, in 64 bits; and sums over tiles and words of a `Wide`.
+INT64_SAFE, MOST_HELD, MOST_SUM, MOST_WIDE = 2.0**61, 2.0**62, 2.0**61, 2.0**90
 
 
 class Sized(Protocol):
@@ -140,7 +142,11 @@ def optimal_tiles_many(
     first = {x: np.asarray(c.value(np.zeros_like(points), points)) for x, c in choices.items()}
     tiles = {p.name: np.array((first | full)[p.name]) for p in program.params}
     found = np.ones(len(M), bool)
+    known: dict[str, Plan] = {}
     for plan in plans(program, frozenset(tiles) - frozenset(choices)):
+        if (same := known.setdefault(plan.form, plan)) is not plan:
+            tiles |= {x: tiles[k].copy() for k, x in zip(same.params, plan.params, strict=True)}
+            continue
         for rows, search in _searches(plan, choices, full, M):
             positions, fits = search.run()
             found[rows] &= fits
@@ -280,14 +286,16 @@ def _searches(
     solved = _solved(plan, choices, len(M))
     large = _large(plan, choices, columns)
     for which in range(-1, len(plan.solvable)):
-        for dtype in (np.int64, object):
-            rows = np.flatnonzero((solved == which) & (large == (dtype is object)))
+        for size, (dtype, wide) in enumerate(
+            ((np.int64, False), (np.int64, True), (object, False))
+        ):
+            rows = np.flatnonzero((solved == which) & (large == size))
             for k in range(0, len(rows), AT_ONCE):
                 here = rows[k : k + AT_ONCE]
                 mine = {x: replace(c, extent=c.extent[here]) for x, c in choices.items()}
                 base = {x: v[here] for x, v in columns.items()}
                 name = None if which < 0 else plan.solvable[which]
-                yield here, Search(plan, name, mine, base, M[here], dtype)
+                yield here, Search(plan, name, mine, base, M[here], dtype, wide)
 
 
 def _solved(plan: Plan, choices: Mapping[str, Candidates], points: int) -> Ints:
@@ -301,13 +309,20 @@ def _solved(plan: Plan, choices: Mapping[str, Candidates], points: int) -> Ints:
 
 def _large(
     plan: Plan, choices: Mapping[str, Candidates], columns: Mapping[str, Ints]
-) -> NDArray[np.bool_]:
-    """Where words moved or held may pass 64 bits: then Python's integers do it."""
+) -> NDArray[np.int64]:
+    """How large numbers may be: 0 in 64 bits, 1 where only words moved may be more, or 2.
+
+    Where sums over tiles or words held may pass 64 bits, Python's integers do it.
+    """
     most = {x: v.astype(np.float64) for x, v in columns.items()}
     most |= {x: c.extent.astype(np.float64) for x, c in choices.items()}
     least = most | {x: np.ones_like(most[x]) for x in choices if x not in plan.holds}
-    sizes = [
-        numbers.magnitude(plan.total, least),
-        *(numbers.magnitude(v.words, most) for v in plan.levels),
-    ]
-    return np.asarray(np.max(np.broadcast_arrays(*sizes), axis=0) >= INT64_SAFE)
+    words = numbers.magnitude(plan.total, least)
+    large = np.where(words < INT64_SAFE, 0, 1)
+    if np.any(large):
+        large = np.where(words < MOST_WIDE, large, 2)
+        for atom in plan.total.atoms():
+            large = np.where(numbers.magnitude(Poly.of(atom), least) < MOST_SUM, large, 2)
+    for level in plan.levels:
+        large = np.where(numbers.magnitude(level.words, most) < MOST_HELD, large, 2)
+    return np.broadcast_to(large, next(iter(most.values())).shape)

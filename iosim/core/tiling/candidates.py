@@ -157,13 +157,13 @@ def candidates_of(program: Program, param: Param, extent: Ints, lattice: str) ->
     hold = param.least == 0
     if lattice == "pow2":
         return AllOrNothing(extent) if hold else PowersOfTwo(extent)
-    if hold or not _trips_decide(program, param.name):
+    if hold or not trips_decide(program, param.name):
         return EveryValue(extent, param.least)
     return DistinctTrips(extent)
 
 
 @functools.lru_cache(2**12)
-def _trips_decide(program: Program, name: str) -> bool:
+def trips_decide(program: Program, name: str) -> bool:
     """Whether two values of a parameter with equal trips make equal tilings.
 
     So it is only where its loops run over a whole axis, and no span names it or its tiles.

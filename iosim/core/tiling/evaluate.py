@@ -16,11 +16,12 @@ from iosim.core.counting.closed import highest
 from iosim.core.counting.poly import Atom, Clip, Monomial, Poly
 from iosim.core.counting.ramps import real
 from iosim.core.program.index import Affine
-from iosim.core.tiling.boxes import Where, take
+from iosim.core.tiling.boxes import Bools, Where, take
 from iosim.core.tiling.candidates import Candidates
 from iosim.core.tiling.lines import depends, tilted
 from iosim.core.tiling.plan import Plan
 from iosim.core.tiling.relax import Relaxation
+from iosim.core.tiling.wide import Wide
 
 Value: TypeAlias = Callable[[Atom], Any]
 
@@ -37,13 +38,21 @@ class Points:
         candidates: of all parameters that are not given.
         base: sizes and given parameters, with one entry for each point.
         M: words of fast memory at each point.
-        dtype: int64, or object where counts may pass 64 bits.
+        dtype: int64, or object where sums over tiles may pass 64 bits.
+        wide: whether words may, while sums over tiles don't.
     """
 
     def __init__(
-        self, plan: Plan, candidates: Mapping[str, Candidates], base: Where, M: Ints, dtype: Any
+        self,
+        plan: Plan,
+        candidates: Mapping[str, Candidates],
+        base: Where,
+        M: Ints,
+        dtype: Any,
+        wide: bool = False,
     ) -> None:
-        self.plan, self.candidates, self.M, self.dtype = plan, candidates, M, dtype
+        self.plan, self.candidates, self.M = plan, candidates, M
+        self.dtype, self.wide = dtype, wide
         self.every = np.arange(len(M))
         values = {k: np.asarray(v).astype(dtype) for k, v in base.items()}
         # A spare tile sits at its least until the others are found.
@@ -75,6 +84,10 @@ class Points:
         """Atoms from above at the corners of boxes."""
         return OnArrays(high, low, valid=not self.plan.constraints, upper=True)
 
+    def words(self, poly: Poly) -> PointwisePoly:
+        """Words moved, whose values change with the parameters that are searched."""
+        return PointwisePoly(poly, self.plan.searched, self.on(self.base), self.wide)
+
     def terms(self, poly: Poly, free: Collection[str], real: bool = False) -> PointwisePoly:
         """A polynomial whose values change from call to call only with the free names."""
         base = {k: np.asarray(v, np.float64) for k, v in self.base.items()} if real else self.base
@@ -93,6 +106,9 @@ class Peak:
         self.levels = points.plan.levels
         # Of levels over iterations there are no terms: the readings find the largest.
         self.terms = [points.terms(Poly() if v.over else v.words, free) for v in self.levels]
+        above = points.plan.above if any(v.over for v in self.levels) else ()
+        self.above = [points.terms(x, free) for x in above if x is not None]
+        self.bounded = bool(above) and len(self.above) == len(above)
 
     def __call__(self, at: Ints, low: Where, high: Where) -> Any:
         """From the values at the corners of boxes."""
@@ -100,6 +116,19 @@ class Peak:
         words = (terms(at, least, most) for terms in self.terms)
         top = highest(self.levels, least, words)
         return np.broadcast_to(np.asarray(top, self.points.dtype), at.shape)
+
+    def fits(self, at: Ints, values: Where) -> Bools:
+        """Whether points fit: at once where no iteration can hold too much."""
+        if not self.bounded:
+            return np.asarray(self(at, values, values) <= self.points.M[at])
+        value, fit = self.points.on(values), np.ones(len(at), bool)
+        for words in self.above:
+            fit &= words(at, value) <= self.points.M[at]
+        rest = np.flatnonzero(~fit)
+        if len(rest):
+            some = {k: take(v, rest) for k, v in values.items()}
+            fit[rest] = self(at[rest], some, some) <= self.points.M[at[rest]]
+        return fit
 
 
 class Reach:
@@ -202,12 +231,12 @@ class Reach:
             middle = np.maximum(last[some] - step, (first[some] + last[some] + 1) // 2)
             where, lower = at[some], {k: take(v, some) for k, v in low.items()}
             lower[self.name] = self.points.value(self.name, middle, where)
-            # A point stays one: readings are exact there.
-            upper = lower
-            if high is not low:
+            if high is low:
+                good = peak.fits(where, lower)
+            else:
                 upper = {k: take(v, some) for k, v in high.items()}
                 upper[self.name] = lower[self.name]
-            good = np.asarray(peak(where, lower, upper) <= self.points.M[where])
+                good = np.asarray(peak(where, lower, upper) <= self.points.M[where])
             first[some] = np.where(good, middle, first[some])
             last[some] = np.where(good, last[some], middle - 1)
             step = min(2 * step + 1, 2**62)
@@ -312,25 +341,30 @@ def _end(hold: str) -> str:
     return f"{hold}, at an end"
 
 
-def above_line(words: Any, first: Any, last: Any) -> Any:
+def above_line(words: Any, ends: Any) -> Any:
     """Bounds over boxes, or the least on a line below the words where that is more.
 
     Args:
-        first, last: the line at the least step of every box, and at the largest.
+        ends: the line at the least step of every box, and at the largest, in two rows.
     """
-    line = np.minimum(real(first), real(last))
-    line = np.maximum(line - np.abs(line) * ROUNDING, 0)
+    line = np.maximum(np.min(real(ends), axis=0) * (1 - ROUNDING), 0)
     return np.maximum(words, floor_to_integers(line, np.asarray(words).dtype))
 
 
 class PointwisePoly:
-    """A polynomial in the free names, with a coefficient for every point."""
+    """A polynomial in the free names, with a coefficient for every point.
 
-    def __init__(self, poly: Poly, free: Collection[str], base: OnArrays) -> None:
+    Args:
+        wide: whether coefficients and values are `Wide`.
+    """
+
+    def __init__(
+        self, poly: Poly, free: Collection[str], base: OnArrays, wide: bool = False
+    ) -> None:
         sums: dict[tuple[Monomial, bool], Any] = {}
         for monomial, c in poly.terms.items():
             inner = tuple(a for a in monomial if depends(a, free))
-            outer: Any = c
+            outer: Any = Wide.of(c) if wide else c
             for atom in monomial:
                 outer = outer * (1 if atom in inner else base(atom))
             sums[inner, c > 0] = sums.get((inner, c > 0), 0) + outer
@@ -350,6 +384,8 @@ class PointwisePoly:
 
 def _even(values: Any) -> Any:
     """A scalar where all are equal: in a sweep, neighbors often share their sizes."""
+    if isinstance(values, Wide):
+        return values
     array = np.asarray(values)
     if array.ndim and array.size and np.all(array == array.flat[0]):
         return array.flat[0]

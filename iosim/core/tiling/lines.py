@@ -1,13 +1,14 @@
-"""Occupancies as lines in one tile."""
+"""Occupancies as lines in one tile, and from above without the tiles of loops."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from iosim.core.counting.closed import Level
-from iosim.core.counting.poly import Atom, Clip, Poly
-from iosim.core.program.index import Affine
+from iosim.core.counting.poly import Atom, Clip, Part, Poly, Sum
+from iosim.core.program.index import Affine, Span, Tile
 
 
 def depends(atom: Atom | Affine, names: Collection[str]) -> bool:
@@ -89,3 +90,48 @@ def tilted(line: OccupancyLine, hold: str | None) -> tuple[Poly, Poly]:
         return line.base, Poly()
     tilt = line.base.slope(hold)
     return line.base - tilt * Poly.of(hold), tilt
+
+
+def largest_words(level: Level, axis_of: Mapping[str, str]) -> Poly | None:
+    """An occupancy that none of a level's iterations passes; None where none is known.
+
+    A tile is no longer than its step and its axis, and a span that follows it no longer than its
+    axis, or than what it is within.  With nothing subtracted, words rise with both.
+
+    Args:
+        axis_of: hold → its axis.
+    """
+    words, steps = level.words, {x.tile: x.step for x in level.over}
+    for atom in words.atoms():
+        inner: Any = atom
+        clips: list[str] = []
+        while isinstance(inner, Clip):
+            inner, clips = inner.length, [*clips, inner.step]
+        if not isinstance(inner, (Tile, Part, Sum)):
+            continue
+        most = _most(inner, steps, axis_of)
+        if most is None or any(c < 0 and atom in m for m, c in words.terms.items()):
+            return None
+        for step in reversed(clips):
+            most = Clip(Affine.of(most) if isinstance(most, str) else most, step)
+        words = words.replace(atom, Poly.of(most))
+    return words
+
+
+def _most(
+    atom: Tile | Part | Sum, steps: Mapping[Tile, str | None], axis_of: Mapping[str, str]
+) -> str | Clip | None:
+    """What a length is at most."""
+    match atom:
+        case Tile() if (step := steps.get(atom)) is not None:
+            return Clip(Affine.of(atom.axis), step)
+        case Part(Span(axis, within=within), None):
+            holds = (W for W in axis_of if axis_of[W] == axis)
+            ends = {Affine(), *map(Affine.of, (axis, *holds))}
+            if within is not None and within[0] in ends and within[1] in ends:
+                low, high = within
+                if low == Affine() or high == Affine.of(axis):  # so low ≤ high
+                    return Clip(high - low, axis)
+            return axis
+        case _:
+            return None

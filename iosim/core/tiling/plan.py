@@ -19,17 +19,21 @@ holds: a larger one may take *fewer* words, since less is streamed with it (d âˆ
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from iosim.core.counting.closed import Level, Nest, close
 from iosim.core.counting.poly import Poly, Sum
 from iosim.core.counting.signs import falls_with, rises_with
+from iosim.core.program.canonical import as_data
 from iosim.core.program.index import Affine, Span
 from iosim.core.program.ir import Param, Program
-from iosim.core.program.space import fixed_spans, leasts
+from iosim.core.program.space import axes, fixed_spans, leasts
+from iosim.core.tiling.candidates import trips_decide
 from iosim.core.tiling.endpoint_bounds import Ends, find_bounds
-from iosim.core.tiling.lines import OccupancyLine, lines
+from iosim.core.tiling.lines import OccupancyLine, largest_words, lines
 from iosim.core.tiling.regroup import regrouped
 from iosim.core.tiling.relax import Relaxation, relaxation
 
@@ -39,8 +43,12 @@ class Plan:
     """The search in nests that share parameters.
 
     Attributes:
-        total: words moved.
+        params: those of these nests that are not given.
+        form: what the search depends on, with numbers for the names of `params`: plans of a
+            program that have the same form have the same answers.
+        total: words moved, without the sizes that all of its terms share (`without_common_sizes`).
         levels: the peak is the largest of these.
+        above: words that each level never passes, or None (`largest_words`).
         constraints: what a valid tiling makes at least 0.
         searched: parameters to search, stationary parts first.
         spare: tiles that only take room.
@@ -55,8 +63,11 @@ class Plan:
         steps: tiles that words have sums over, at most one of them in every term.
     """
 
+    params: tuple[str, ...]
+    form: str
     total: Poly
     levels: tuple[Level, ...]
+    above: tuple[Poly | None, ...]
     constraints: tuple[Affine, ...]
     searched: tuple[str, ...]
     spare: tuple[str, ...]
@@ -91,7 +102,7 @@ def plans(program: Program, given: frozenset[str]) -> tuple[Plan, ...]:
             group,
             [p for p in free if any(p.name in part.names for part in group)],
             {p.name: p.axis for p in program.params if p.least == 0},
-            program.limits,
+            program,
         )
         for group in _groups(parts, {p.name for p in free})
     )
@@ -125,12 +136,13 @@ def _never_negative(value: Affine, program: Program) -> bool:
 
 
 def _plan(
-    parts: list[_Part], params: list[Param], axis_of: dict[str, str], limits: Collection[str]
+    parts: list[_Part], params: list[Param], axis_of: dict[str, str], program: Program
 ) -> Plan:
-    free = [p.name for p in params]
+    free, limits = [p.name for p in params], program.limits
     nests = [part.nest for part in parts if part.nest is not None]
     needed = tuple(part.constraint for part in parts if part.constraint is not None)
-    total = regrouped(sum((nest.total for nest in nests), Poly()), axis_of)
+    words = sum((nest.total for nest in nests), Poly())
+    total = regrouped(without_common_sizes(words, axes(program)), axis_of)
     levels = tuple(level for nest in nests for level in nest.peak)
     steps = [k for k in free if k not in axis_of]
     # A tile that bounds a part of an axis also decides which loops run, and what is valid.
@@ -153,9 +165,13 @@ def _plan(
     searched = [*holds, *searched]
     linear = {k: lines(levels, k) for k in spare}
     linear |= {k: lines(levels, k, _smaller(k, spare, params)) for k in solvable}
+    decided = [trips_decide(program, k) for k in free]
     return Plan(
+        params=tuple(free),
+        form=_form(total, levels, needed, params, decided),
         total=total,
         levels=levels,
+        above=tuple(largest_words(v, axis_of) if v.over else v.words for v in levels),
         constraints=needed,
         searched=tuple(searched),
         spare=spare,
@@ -168,6 +184,56 @@ def _plan(
         ends=find_bounds(total, [k for k in holds if not falls[k]], axis_of, solvable),
         steps=_steps(total, searched),
     )
+
+
+def _form(
+    total: Poly,
+    levels: Sequence[Level],
+    needed: Collection[Affine],
+    params: Sequence[Param],
+    decided: Sequence[bool],
+) -> str:
+    """All that a search depends on, as text in which a parameter's name is its number.
+
+    Words, occupancies, validity and candidates decide the answer, and ties go by the order of
+    parameters.  Names are whole strings in the text, and no string there looks like a number, so
+    two forms are equal only where renaming parameters makes one search the other.
+    """
+    numbers = {json.dumps(p.name): f'"{k}"' for k, p in enumerate(params)}
+
+    def as_text(*values: Any) -> str:
+        text = json.dumps([as_data(x) for x in values])
+        for name, number in numbers.items():
+            text = text.replace(name, number)
+        return text
+
+    def terms(words: Poly) -> list[str]:
+        return sorted(as_text(m, c) for m, c in words.terms.items())
+
+    held = [
+        [
+            terms(v.words),
+            sorted(map(as_text, v.runs)),
+            [as_text(x.tile, x.span, x.step) for x in v.over],
+        ]
+        for v in levels
+    ]
+    kinds = [[p.axis, p.least, p.less, which] for p, which in zip(params, decided, strict=True)]
+    return json.dumps([terms(total), sorted(held), sorted(map(as_text, needed)), kinds])
+
+
+def without_common_sizes(words: Poly, sizes: Collection[str]) -> Poly:
+    """Words divided by every size that is a factor of all terms.
+
+    A size is at least 1 and no parameter, so at each point all tilings are divided by the same
+    positive number: which of two moves fewer words, and which as many, stays.  Smaller numbers
+    more often fit 64 bits.
+    """
+    for name in sizes:
+        while words.terms and all(name in m for m in words.terms):
+            terms = [(m, m.index(name), c) for m, c in words.terms.items()]
+            words = Poly({m[:k] + m[k + 1 :]: c for m, k, c in terms})
+    return words
 
 
 def _smaller(tile: str, spare: Collection[str], params: Collection[Param]) -> list[str]:

@@ -14,6 +14,7 @@ point does not depend on the points searched with it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from iosim.core.tiling.candidates import Candidates
 from iosim.core.tiling.evaluate import Peak, Points, Reach, RealBound, above_line
 from iosim.core.tiling.plan import Plan
 from iosim.core.tiling.stationary_bounds import HoldBound, HoldReach, filled_holds
+from iosim.core.tiling.wide import NEVER_LESS, Wide, at_least, real_below
 
 # Boxes are cut into this many parts: where there are few, larger array operations pay.
 _PARTS_OF_FEW, _PARTS, _FEW = 64, 3, 64
@@ -59,7 +61,8 @@ class Search:
         candidates: of all parameters that are not given.
         base: sizes and given parameters, int64, with one entry for each point.
         M: words of fast memory at each point.
-        dtype: int64, or object where counts may pass 64 bits.
+        dtype: int64, or object where sums over tiles may pass 64 bits.
+        wide: whether words may, while sums over tiles don't.
     """
 
     def __init__(
@@ -70,14 +73,16 @@ class Search:
         base: Where,
         M: Ints,
         dtype: Any = np.int64,
+        wide: bool = False,
     ) -> None:
         self.plan, self.solved, self.candidates, self.M = plan, solved, candidates, M
-        self.points = Points(plan, candidates, base, M, dtype)
+        self.given = base
+        self.points = Points(plan, candidates, base, M, dtype, wide)
         self.boxed = [k for k in plan.searched if k != solved]
         # Whether a box moves least at its upper corner, and takes least at its lower one.
         self.falls = plan.falls.issuperset(plan.searched)
         self.cornered = plan.lowest.issuperset(self.boxed)
-        self.total = self.points.terms(plan.total, plan.searched)
+        self.total = self.points.words(plan.total)
         self.peak = Peak(self.points, plan.searched)
         self.constraints = Constraints(plan.constraints, candidates, base)
         # Lines bound larger boxes well.
@@ -113,6 +118,8 @@ class Search:
     def run(self) -> tuple[dict[str, Ints], Bools]:
         """The positions of the cheapest tiles that fit, and where there are any."""
         best = Best(len(self.M), self.boxed, self.points.dtype)
+        if self.points.wide:
+            best.words[:] = NEVER_LESS
         if (len(self.M) > _FEW and len(self.boxed) > 1) or self.relaxed is not None:
             # The optimum tends to hold all or nothing.  Starting from good tiles saves work: where
             # N is large a guess alone leaves three times as many boxes as a dive after it.
@@ -141,6 +148,15 @@ class Search:
             env = self.points.values(every, found)
             reach = Reach(self.points, name, (*self.plan.searched, *self.plan.spare))
             found[name] = np.maximum(reach(every, env, env), 0)
+        rows = np.flatnonzero(~best.found)
+        if self.points.wide and len(rows):
+            # Perhaps all that fit move NEVER_LESS or more: Python's integers tell.
+            some = {k: replace(c, extent=c.extent[rows]) for k, c in self.candidates.items()}
+            given = {k: v[rows] for k, v in self.given.items()}
+            again = Search(self.plan, self.solved, some, given, self.M[rows], object)
+            positions, best.found[rows] = again.run()
+            for name, position in positions.items():
+                found[name][rows] = position
         return found, best.found
 
     def _everything(self, names: Collection[str], held: bool | None = None) -> Boxes:
@@ -290,7 +306,7 @@ class Search:
             hopeful = room >= 0
             upper[self.solved] = self.points.value(self.solved, np.maximum(room, 0), at)
         if self.falls:
-            bound = self.total(at, self.points.on(upper))
+            bound = at_least(self.total(at, self.points.on(upper)))
         elif self.ends is not None:
             bound = self.ends(at, lower | {k: upper[k] for k in self.plan.falls}, upper, over)
         else:
@@ -307,11 +323,10 @@ class Search:
         """Words that boxes move at least, from the values at their corners."""
         first = {**lower, **{k: upper[k] for k in self.plan.falls}}
         least, most = self.points.on(first, upper), self.points.above(upper, first)
-        words, step = self.total(at, least, most), self.points.step
+        words, step = at_least(self.total(at, least, most)), self.points.step
         if step is None:
             return words
-        ends = (self.total(at, least.at_end(step, last=x), most) for x in (False, True))
-        return above_line(words, *ends)
+        return above_line(words, real_below(self.total(at, least.at_ends(step), most)))
 
     def _filled(self, boxes: Boxes) -> Boxes:
         """The lower corners of boxes, with all of stationary parts that may fit with the rest."""
@@ -363,7 +378,7 @@ class Search:
         at, low, _ = boxes
         name = self.solved
         if name is None:
-            fit = self.peak(at, values, values) <= self.M[at]
+            fit = self.peak.fits(at, values)
         else:
             last = self.solver.settle(at, values, room)
             fit = last >= 0
@@ -377,7 +392,9 @@ class Search:
 
     def _words(self, at: Ints, values: dict[str, Any]) -> Any:
         """Words that are moved, a copy of their own."""
-        words = np.asarray(self.total(at, self.points.on(values)), self.points.dtype)
+        words: Any = self.total(at, self.points.on(values))
+        exact = words.exact() if isinstance(words, Wide) else words
+        words = np.asarray(exact, self.points.dtype)
         return np.array(np.broadcast_to(words, at.shape))
 
 

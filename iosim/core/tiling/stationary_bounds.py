@@ -18,6 +18,7 @@ from iosim.core.tiling.boxes import Where, take
 from iosim.core.tiling.endpoint_bounds import Ends, Leaning
 from iosim.core.tiling.evaluate import ROUNDING, Points, PointwisePoly, Value, above_line
 from iosim.core.tiling.plan import Plan
+from iosim.core.tiling.wide import at_least, real_below
 
 
 def filled_holds(plan: Plan) -> list[str]:
@@ -101,9 +102,8 @@ class HoldBound:
         self.shared = [self._terms(x) for x in shared] if shared else None
 
     def _terms(self, words: Leaning) -> tuple[PointwisePoly | None, ...]:
-        free = self.points.plan.searched
         polys = (words.flat, words.by_hold, words.by_rest)
-        return tuple(self.points.terms(x, free) if x.terms else None for x in polys)
+        return tuple(self.points.words(x) if x.terms else None for x in polys)
 
     def __call__(self, at: Ints, low: Where, high: Where, over: Collection[Room]) -> Any:
         """Words that boxes move at least.
@@ -122,20 +122,25 @@ class HoldBound:
                 flat, *by = (x(at, least, most) if x else 0 for x in parts)
                 return [flat + by[0] * W + by[1] * rest for W, rest in ends]
 
-            words = np.minimum(*along(self.words))
+            words = np.minimum(*map(at_least, along(self.words)))
             if not shares:
                 return words
-            rest, flow = (real(np.stack(along(parts))) for parts in self.shared or ())
+            rest, flow = (
+                np.stack([real_below(x) for x in along(parts)], axis=-2)
+                for parts in self.shared or ()
+            )
             for rows, by, none in shares:
-                each = np.where(none, np.inf, rest[:, rows] + flow[:, rows] * by)
-                here = floor_to_integers(np.min(each, axis=0) * (1 - ROUNDING), words.dtype)
-                words[rows] = np.maximum(words[rows], here)
+                each = np.where(none, np.inf, rest[..., rows] + flow[..., rows] * by)
+                here = np.min(each, axis=-2) * (1 - ROUNDING)
+                if words.dtype != np.float64:  # not at an end of a line
+                    here = floor_to_integers(here, words.dtype)
+                words[..., rows] = np.maximum(words[..., rows], here)
             return words
 
         words, step = bound(least), self.points.step
         if step is None:
             return words
-        return above_line(words, *(bound(least.at_end(step, last=x)) for x in (False, True)))
+        return above_line(words, bound(least.at_ends(step)))
 
     def _shares(
         self, at: Ints, first: Any, last: Any, over: Collection[Room]
