@@ -162,6 +162,10 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
                 "iosim.cli.kernel:count",
                 "Count the words that a Triton kernel moves, argument by argument.",
             ),
+            "cache": (
+                "iosim.cli.kernel:cache",
+                "Replay a Triton kernel's references through a cache that its programs share.",
+            ),
             "tiles": (
                 "iosim.cli.kernel:tiles",
                 "Compare the constants of a Triton kernel: the fewest bytes first.",

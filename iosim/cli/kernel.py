@@ -10,13 +10,16 @@ import click
 
 from iosim.base.errors import InputError
 from iosim.base.reading import read_mask
+from iosim.cache import POLICIES, CacheFamily, count_words
 from iosim.cli import options as opt
+from iosim.core.units import parse_words
 from iosim.kernel.compiler import read_capability
 from iosim.kernel.configs import rank_configs, vary_constants
-from iosim.kernel.count import KernelCount, count_kernel
+from iosim.kernel.count import KernelCount, count_kernel, lower_call
 from iosim.kernel.launch import KernelCall, describe_launch
 from iosim.kernel.show import COLUMNS, to_config_lines, to_config_rows, to_lines, to_rows
 from iosim.kernel.source import KernelSource, load_kernel
+from iosim.kernel.stream import to_stream
 from iosim.models.hardware import MACHINES
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -211,3 +214,69 @@ def read_value(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
+
+
+@click.command()
+@launch_options
+@click.option(
+    "--capacity", required=True, metavar="BYTES,…", help="capacity of the cache: 50MiB, or several"
+)
+@click.option("--line", default="32", metavar="BYTES", help="bytes in a line")
+@click.option(
+    "--policy", default="lru", help=f"what decides which lines stay: {', '.join(POLICIES)}"
+)
+@click.option(
+    "--resident", type=opt.Integer(1), default=1, help="programs that run at once, in lockstep"
+)
+@opt.as_json
+def cache(
+    kernel: str,
+    gpu: str | None,
+    capacity: str,
+    line: str,
+    policy: str,
+    resident: int,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Replay a Triton kernel's references through a cache that its programs share.
+
+    Programs start in the order of their numbers; those that are resident run in lockstep, which is
+    a model of time. Bytes are between the cache and what is behind it.
+    """
+    launch = read_launch(load_kernel(kernel), **given)({})
+    functions = lower_call(launch, read_capability(gpu) if gpu else None)
+    size = read_bytes("--line", line)
+    stream = to_stream(functions, launch.to_evaluate(), resident, size)
+    capacities = [read_bytes("--capacity", text) // size for text in capacity.split(",")]
+    found = count_words(stream, CacheFamily(capacities=capacities, policy=policy))
+    rows = [
+        {
+            "capacity": capacities[i] * size,
+            "accesses": found.accesses * size,
+            "reads": found.loads[i] * size,
+            "writes": found.write_backs[i] * size if found.write_backs else None,
+            "flush": found.flush[i] * size if found.flush else None,
+        }
+        for i in range(len(capacities))
+    ]
+    if as_json:
+        opt.print_json({"kernel": launch.source.name, "line": size, "rows": rows})
+        return
+    click.echo(
+        f"{launch.source.name}: {resident:,} programs at once, lines of {size:,} bytes, "
+        f"policy {policy}; bytes"
+    )
+    opt.print_rows(rows)
+
+
+def read_bytes(option: str, text: str) -> int:
+    """A number of bytes, like 50MiB.
+
+    Raises:
+        InputError: no such number.
+
+    >>> read_bytes("--capacity", "50MiB")
+    52428800
+    """
+    return parse_words(option.lstrip("-"), text if text[-1:] in "bB" else f"{text}B", "int8")

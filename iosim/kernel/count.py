@@ -12,7 +12,7 @@ from iosim.kernel.evaluate import Reference, evaluate
 from iosim.kernel.findings import RepeatedRead, find_repeated_reads
 from iosim.kernel.flop import FloatOperations
 from iosim.kernel.footprint import Footprint, find_footprint
-from iosim.kernel.ir import parse_module
+from iosim.kernel.ir import IrFunction, parse_module
 from iosim.kernel.launch import KernelCall
 from iosim.kernel.reuse import ReuseCounter, WordReuse
 from iosim.kernel.words import ArgumentTraffic, WordCounter
@@ -137,7 +137,7 @@ def count_kernel(
     >>> count_kernel(describe_launch(softmax, "8", {"columns": 64}, {}, {"BLOCK": 64})).bytes
     6144
     """
-    functions = parse_module(_lower(launch, capability or 90))
+    functions = lower_call(launch, capability)
     words, again = WordCounter(), ReuseCounter()
 
     def observe(reference: Reference) -> None:
@@ -173,6 +173,15 @@ def _compiler_arguments(
         launch.divisible,
         launch.options,
     )
+
+
+def lower_call(launch: KernelCall, capability: int | None = None) -> dict[str, IrFunction]:
+    """The functions of a launch's TTIR, for an H100 where no GPU is given.
+
+    Raises:
+        InputError: Triton refuses the kernel.
+    """
+    return parse_module(_lower(launch, capability or 90))
 
 
 def _lower(launch: KernelCall, capability: int) -> str:

@@ -8,7 +8,7 @@ those that take them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
@@ -105,6 +105,7 @@ class CallValues:
 
 
 _Box = tuple[tuple[int, int, int], tuple[int, int, int]]
+_Ids = tuple[Array, Array, Array]
 
 
 def evaluate(
@@ -127,14 +128,14 @@ def evaluate(
     Raises:
         UnsupportedKernel: an address, a mask or a bound depends on what isn't known.
     """
-    kernel = next(f for f in functions.values() if f.public)
-    needed = {name: find_needed(f, returns=f is not kernel) for name, f in functions.items()}
+    kernel, needed = _analyze(functions)
     work = FloatOperations()
     todo: list[_Box] = [((0, 0, 0), launch.grid)] if parts is None else list(parts)
     while todo:
         origin, shape = todo.pop()
         seen: list[Reference] = []
-        part = _Part(functions, needed, launch, origin, shape, seen.append)
+        ids = _open_grid(origin, shape)
+        part = _Part(functions, needed, launch, ids, shape, seen.append)
         try:
             done = part.run_kernel(kernel)
         except ArrayTooLarge:
@@ -144,6 +145,51 @@ def evaluate(
         for reference in seen:
             observe(reference)
     return work
+
+
+def evaluate_waves(
+    functions: Mapping[str, IrFunction], launch: CallValues, waves: Iterable[_Ids]
+) -> Iterator[list[Reference]]:
+    """The references of programs that run in lockstep, wave by wave.
+
+    Args:
+        functions: of the module, by name.
+        launch: the grid and the arguments.
+        waves: the programs of each, as three arrays of as many coordinates.
+
+    Raises:
+        UnsupportedKernel: as `evaluate`, and for a wave whose tiles are too large.
+    """
+    kernel, needed = _analyze(functions)
+    for ids in waves:
+        seen: list[Reference] = []
+        columns = [x.reshape(-1, 1, 1) for x in ids]
+        shape = (len(ids[0]), 1, 1)
+        wave = _Part(
+            functions, needed, launch, (columns[0], columns[1], columns[2]), shape, seen.append
+        )
+        try:
+            wave.run_kernel(kernel)
+        except ArrayTooLarge:
+            raise UnsupportedKernel(
+                f"{kernel.name}: the tiles of {shape[0]:,} programs have more than {MOST:,} "
+                "elements: let fewer be resident"
+            ) from None
+        yield seen
+
+
+def _analyze(functions: Mapping[str, IrFunction]) -> tuple[IrFunction, dict[str, set[str]]]:
+    """The kernel, and the values that each function needs."""
+    kernel = next(f for f in functions.values() if f.public)
+    return kernel, {n: find_needed(f, returns=f is not kernel) for n, f in functions.items()}
+
+
+def _open_grid(origin: tuple[int, int, int], shape: tuple[int, int, int]) -> _Ids:
+    """Coordinates of the programs of a box, each along its own axis."""
+    x, y, z = (
+        np.arange(first, first + n, dtype=np.int64) for first, n in zip(origin, shape, strict=True)
+    )
+    return x.reshape(-1, 1, 1), y.reshape(1, -1, 1), z.reshape(1, 1, -1)
 
 
 def _halve(
@@ -173,13 +219,13 @@ class _Part:
         functions: Mapping[str, IrFunction],
         needed: Mapping[str, set[str]],
         launch: CallValues,
-        origin: tuple[int, int, int],
+        ids: _Ids,
         shape: tuple[int, int, int],
         observe: Callable[[Reference], None],
     ) -> None:
         self.functions, self.needed_of = functions, needed
         self.launch, self.shape, self.observe = launch, shape, observe
-        self.origin = origin
+        self.ids = ids
         self.work = FloatOperations()
         self.needed: set[str] = set()
         self.written: set[str] = set()
@@ -261,12 +307,7 @@ class _Part:
         if not any(result in self.needed for result in op.results):
             return
         if op.name == "tt.get_program_id":
-            axis = _AXES[op.text.split()[0]]
-            first = self.origin[axis]
-            ids = np.arange(first, first + self.shape[axis], dtype=np.int64)
-            env[op.results[0]] = SeparableTile(
-                (ids.reshape([-1 if i == axis else 1 for i in range(3)]),)
-            )
+            env[op.results[0]] = SeparableTile((self.ids[_AXES[op.text.split()[0]]],))
         elif op.name == "tt.get_num_programs":
             env[op.results[0]] = constant(self.launch.grid[_AXES[op.text.split()[0]]])
         elif op.name in OPERATIONS:

@@ -1,0 +1,106 @@
+"""A kernel's references in launch order, as a stream of lines that caches replay.
+
+Programs start in the order of their numbers, so many at once.  Those that are resident together
+run in lockstep: each operation refers to memory for one program after the other, then the next
+operation does.  That is a model of time; the lines are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from iosim.base.errors import InputError
+from iosim.base.progress import track
+from iosim.cache import Accesses, Stream, of_arrays
+from iosim.kernel.evaluate import CallValues, Reference, evaluate, evaluate_waves
+from iosim.kernel.ir import IrFunction
+from iosim.kernel.values import Array, lift, spread
+
+# Accesses that a stream may have: they are kept as arrays.
+MOST_ACCESSES = 2**26
+# Each argument begins at a multiple of this, as memory that is allocated does.
+_ALIGN = 512
+
+
+def to_stream(
+    functions: Mapping[str, IrFunction], call: CallValues, resident: int = 1, line: int = 32
+) -> Stream:
+    """The lines that a launch refers to, in order; an access is a line.
+
+    A program's tile refers to each of its lines once, however many words of it.  An atomic
+    operation reads its lines and writes them.
+
+    Args:
+        functions: of the module, as `iosim.kernel.ir.parse_module` gives them.
+        call: the grid and the arguments.
+        resident: programs that run at once, in lockstep.
+        line: bytes.
+
+    Raises:
+        InputError: more than `MOST_ACCESSES` accesses.
+        UnsupportedKernel: as `iosim.kernel.evaluate.evaluate`.
+    """
+    starts = _place_arguments(functions, call, line)
+    x, y, z = call.grid
+    starts_of_waves = track(range(0, x * y * z, resident), "waves")
+    programs = (np.arange(n, min(n + resident, x * y * z)) for n in starts_of_waves)
+    waves = ((n % x, n // x % y, n // (x * y)) for n in programs)
+    parts: list[Accesses] = []
+    total = 0
+    for references in evaluate_waves(functions, call, waves):
+        for reference in references:
+            for part in _find_lines(reference, starts, line):
+                total += len(part.address)
+                if total > MOST_ACCESSES:
+                    raise InputError(
+                        f"the launch refers to more than {MOST_ACCESSES:,} lines of {line} bytes: "
+                        "choose smaller sizes"
+                    )
+                parts.append(part)
+    address, write = (np.concatenate(x) for x in zip(*parts, strict=True))
+    return of_arrays(address, write)
+
+
+def _place_arguments(
+    functions: Mapping[str, IrFunction], call: CallValues, line: int
+) -> dict[str, int]:
+    """Where each argument begins, in bytes, so that no two share a line."""
+    ends: dict[str, tuple[int, int]] = {}
+
+    def observe(reference: Reference) -> None:
+        arrays, width = reference.offsets.arrays, reference.width
+        low = sum(int(x.min()) for x in arrays) * width
+        high = (sum(int(x.max()) for x in arrays) + 1) * width
+        before = ends.get(reference.argument, (0, 0))
+        ends[reference.argument] = min(low, before[0]), max(high, before[1])
+
+    evaluate(functions, call, observe)
+    align = max(line, _ALIGN)
+    starts, at = {}, 0
+    for name, (low, high) in ends.items():
+        begin = at + -(low // align) * align
+        starts[name] = begin
+        at = -(-(begin + high) // align) * align
+    return starts
+
+
+def _find_lines(reference: Reference, starts: Mapping[str, int], line: int) -> Iterator[Accesses]:
+    """The lines of a reference, one program after the other."""
+    tile = reference.tile
+    programs = reference.grid[0]
+    offsets: Array = spread(reference.offsets.dense(), tile)
+    kept = lift(reference.active, len(tile))
+    for mask in reference.masks:
+        kept = kept & mask
+    shape = (programs, 1, 1, *tile)
+    address = starts[reference.argument] + offsets * reference.width
+    lines = np.broadcast_to(address // line, shape).reshape(programs, -1)
+    lines = np.where(np.broadcast_to(kept, shape).reshape(programs, -1), lines, -1)
+    lines = np.sort(lines, axis=1)
+    first = lines >= 0
+    first[:, 1:] &= lines[:, 1:] != lines[:, :-1]
+    found = lines[first]
+    for write in {"load": (False,), "store": (True,), "atomic": (False, True)}[reference.kind]:
+        yield Accesses(found, np.full(len(found), write))
