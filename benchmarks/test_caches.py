@@ -208,7 +208,7 @@ class TestSpeed:
         uses = NextUses(matmul, lines, False, COMPILED)
         start = time.process_time()
         for chunk in matmul.chunks():
-            uses.feed(chunk.address.view(np.uint64), chunk.write, chunk.address.size)
+            uses.feed(chunk._replace(address=chunk.address.view(np.uint64)))
         print(f"\nnext uses: {matmul.length / 1e6 / (time.process_time() - start):.1f} M a second")
         race(
             benchmark,

@@ -48,7 +48,7 @@ def worth(accesses: int) -> bool:
     return accesses > SHORT and available()
 
 
-def with_names(function: Function, **names: Function) -> FunctionType:
+def with_names(function: Function, **names: Any) -> FunctionType:
     """A function of the same text, in whose text some global names mean something else.
 
     >>> def twice(x): return other(other(x))
@@ -99,13 +99,13 @@ def interruptible(function: Function, *given: Any, **named: Any) -> Any:
 
 
 @functools.cache
-def compiled(function: Function, *, arrays: bool = False, **names: Function) -> Function:
+def compiled(function: Function, *, arrays: bool = False, **names: Any) -> Function:
     """A function compiled by numba, with all functions that it calls.
 
     Args:
         function: of a module; its text is in what numba knows.
         arrays: as `built` has it.
-        names: functions to put in place of its global names.
+        names: functions and constants to put in place of its global names.
 
     Raises InputError where numba is not installed.
     """
@@ -168,14 +168,16 @@ def _list_callees(function: FunctionType) -> list[tuple[str, FunctionType]]:
 def _digest(function: FunctionType) -> str:
     """A digest of a function's text, of the constants that it names, and of all it calls.
 
-    Code depends on the order of fields, too: those of the named tuples that its module knows.
+    Code depends on the order of fields, too: those of the named tuples that its module knows, which
+    numba keeps by their names.
     """
     code = function.__code__
     named = {x: function.__globals__.get(x) for x in code.co_names}
     constants = {name: x for name, x in named.items() if isinstance(x, int | float)}
     inner = [_digest(f) for _, f in _list_callees(function)]
     known = function.__globals__.values()
-    fields = [x._fields for x in known if isinstance(x, type) and hasattr(x, "_fields")]
+    tuples = [x for x in known if isinstance(x, type) and hasattr(x, "_fields")]
+    fields = [(x.__module__, x.__qualname__, x._fields) for x in tuples]
     whole = repr(
         (code.co_code, code.co_consts, code.co_names, constants, fields, inner, OPTIONS, BARE)
     )
@@ -187,10 +189,10 @@ class Backend:
     """Compiled loops over arrays, or plain ones over lists.
 
     Attributes:
-        build: makes a loop of its text, and of functions for names in it.
+        build: makes a loop of its text, and of functions and constants for names in it.
         number: makes a whole number one of 64 bits without a sign, which compiled loops are
             fastest with as places: numba checks no signs then.
-        arrays: makes of arrays, also in tuples, what loops are fastest on.
+        arrays: makes of arrays, also in tuples and named ones, what loops are fastest on.
     """
 
     build: Callable[..., Function]
@@ -203,16 +205,20 @@ class Backend:
 
 
 def _as_lists(arrays: Any) -> Any:
-    if isinstance(arrays, np.ndarray):
-        return arrays.tolist()
-    return tuple(_as_lists(x) for x in arrays)
+    return arrays.tolist() if isinstance(arrays, np.ndarray) else _each(_as_lists, arrays)
 
 
 def _as_arrays(arrays: Any) -> Any:
     if isinstance(arrays, np.ndarray):
         # One kind of array, so that nothing is compiled twice.
         return np.require(arrays, requirements=["C", "W"])
-    return tuple(_as_arrays(x) for x in arrays)
+    return _each(_as_arrays, arrays)
+
+
+def _each(convert: Function, arrays: Any) -> Any:
+    """A tuple of what each array becomes, with the names of its fields if it has any."""
+    found = [convert(x) for x in arrays]
+    return type(arrays)(*found) if hasattr(arrays, "_fields") else tuple(found)
 
 
 COMPILED = Backend(compiled, np.uint64, _as_arrays)

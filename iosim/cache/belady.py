@@ -25,16 +25,16 @@ that are dead until they are written have bits above all others.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from iosim.base.compiled import Backend
 from iosim.base.memory import check_room
-from iosim.cache.lines import Lines, line_of, spread
+from iosim.cache.lines import Divisor, Lines, WriteRules, line_of, spread
 from iosim.cache.policies.base import Cells
 from iosim.cache.record import Cache, Traffic
-from iosim.cache.stream import Stream
+from iosim.cache.stream import Accesses, Stream
 
 # As many times as codes of 32 bits can tell apart.
 _NARROW = 2**31 - 1
@@ -42,33 +42,62 @@ _NARROW = 2**31 - 1
 _STRETCH = 2**22
 
 
+class _Numbers(NamedTuple):
+    """Whole numbers of the type that loops are fastest with.
+
+    Attributes:
+        one, six, low: 1, 6 and 63: bits of a word.
+        top: how many words the highest summary has.
+        dead: what is added to the time of a write.
+        never: the time of what does not come.
+    """
+
+    one: int
+    six: int
+    low: int
+    top: int
+    dead: int
+    never: int
+
+
+class _Times(NamedTuple):
+    """Bits by time, in words of 64; a summary has a bit for each word of the one before it.
+
+    Attributes:
+        bits: whether a resident line is next used then.
+        soiled: whether that line is dirty.
+        above, higher, highest: summaries of `bits`.
+    """
+
+    bits: Any
+    soiled: Any
+    above: Any
+    higher: Any
+    highest: Any
+
+
 def _note(
-    address: Cells,
-    write: Cells,
+    chunk: Accesses,
     count: int,
     start: int,
-    one: int,
-    units: int,
-    shift: int,
-    shifts: bool,
-    dead: int,
-    never: int,
+    units: Divisor,
+    numbers: _Numbers,
     last: Cells,
     codes: Cells,
 ) -> None:
     """Note each access's next one.
 
     Args:
-        address, write, count: a chunk, whose first access is number `start`.
-        one: 1, of the type of the others.
-        units, shift, shifts: of lines, as in `line_of`.
-        dead: what is added to the time of a write.
-        never: the time of what does not come.
+        chunk, count: accesses, the first of which is number `start`.
+        units: addresses in a line.
         last: of each line, the number of its last access plus one; 0: none.
         codes: of each access, twice the time of its line's next access, plus one if it writes.
     """
+    address, write = chunk.address, chunk.write
+    one, dead, never = numbers.one, numbers.dead, numbers.never
+    words, shift, shifts = units.by, units.shift, units.binary
     for i in range(count):
-        line = spread(line_of(address[i], units, shift, shifts))
+        line = spread(line_of(address[i], words, shift, shifts))
         t = start + i
         before = last[line]
         if write[i]:
@@ -82,8 +111,9 @@ def _note(
         last[line] = t + one
 
 
-def _skip_writes(codes: Cells, count: int, one: int, never: int) -> None:
+def _skip_writes(codes: Cells, count: int, numbers: _Numbers) -> None:
     """Let codes say the next read, where they say the next access."""
+    one, never = numbers.one, numbers.never
     for back in range(count):
         t = count - one - back
         then = codes[t] >> one
@@ -91,25 +121,23 @@ def _skip_writes(codes: Cells, count: int, one: int, never: int) -> None:
             codes[t] = (codes[then] & ~one) | (codes[t] & one)
 
 
-def _set_time(maps: Any, key: int, dirty: int, numbers: Any) -> None:
+def _set_time(times: _Times, key: int, dirty: int, one: int, six: int, low: int) -> None:
     """Set the bit of a time, and the other if its line is dirty."""
-    bits, soiled, above, higher, highest = maps
-    one, six, low, _ = numbers
+    bits = times.bits
     word = key >> six
     if bits[word] == 0:
         a = word >> six
         b = a >> six
-        above[a] |= one << (word & low)
-        higher[b] |= one << (a & low)
-        highest[b >> six] |= one << (b & low)
+        times.above[a] |= one << (word & low)
+        times.higher[b] |= one << (a & low)
+        times.highest[b >> six] |= one << (b & low)
     bits[word] |= one << (key & low)
-    soiled[word] |= dirty << (key & low)
+    times.soiled[word] |= dirty << (key & low)
 
 
-def _take(maps: Any, key: int, numbers: Any) -> int:
+def _take(times: _Times, key: int, one: int, six: int, low: int) -> int:
     """Clear the bits of a time, and say whether its line was dirty."""
-    bits, soiled, above, higher, highest = maps
-    one, six, low, _ = numbers
+    bits, soiled = times.bits, times.soiled
     word = key >> six
     at = key & low
     dirty: int = soiled[word] >> at & one
@@ -117,12 +145,12 @@ def _take(maps: Any, key: int, numbers: Any) -> int:
     soiled[word] &= ~(one << at)
     if bits[word] == 0:
         a = word >> six
-        above[a] &= ~(one << (word & low))
-        if above[a] == 0:
+        times.above[a] &= ~(one << (word & low))
+        if times.above[a] == 0:
             b = a >> six
-            higher[b] &= ~(one << (a & low))
-            if higher[b] == 0:
-                highest[b >> six] &= ~(one << (b & low))
+            times.higher[b] &= ~(one << (a & low))
+            if times.higher[b] == 0:
+                times.highest[b >> six] &= ~(one << (b & low))
     return dirty
 
 
@@ -137,17 +165,15 @@ def _top(word: int, one: int) -> int:
     return place
 
 
-def _farthest(maps: Any, numbers: Any) -> int:
+def _farthest(times: _Times, top: int, one: int, six: int) -> int:
     """The latest time whose bit is set; there is one."""
-    bits, _, above, higher, highest = maps
-    one, six, _, count = numbers
-    c = count - one
-    while highest[c] == 0:
+    c = top - one
+    while times.highest[c] == 0:
         c -= one
-    b = c << six | _top(highest[c], one)
-    a = b << six | _top(higher[b], one)
-    word = a << six | _top(above[a], one)
-    key: int = word << six | _top(bits[word], one)
+    b = c << six | _top(times.highest[c], one)
+    a = b << six | _top(times.higher[b], one)
+    word = a << six | _top(times.above[a], one)
+    key: int = word << six | _top(times.bits[word], one)
     return key
 
 
@@ -155,27 +181,24 @@ def _run(
     codes: Cells,
     start: int,
     stop: int,
-    numbers: Any,
-    dead: int,
-    never: int,
-    covers: bool,
-    through: bool,
-    bypass: bool,
-    maps: Any,
+    numbers: _Numbers,
+    rules: WriteRules,
+    times: _Times,
     counts: Cells,
 ) -> None:
     """Replay the accesses from `start` on, up to `stop`.
 
     Args:
-        codes, dead, never: as `_note` left them.
-        numbers: 1, 6 and 63, and how many words the highest summary has.
-        covers, through, bypass: how it writes, and whether lines may pass by.
-        maps: bits of resident and of dirty lines, and three summaries of the first.
+        codes: as `_note` left them.
+        rules: how it writes, and whether lines may pass by.
+        times: of resident lines.
         counts: misses, lines read, dirty lines evicted, writes that went through, room, and clean
             and dirty lines that are never used again.
     """
-    bits = maps[0]
-    one, six, low, _ = numbers
+    bits = times.bits
+    one, six, low = numbers.one, numbers.six, numbers.low
+    top, dead, never = numbers.top, numbers.dead, numbers.never
+    covers, through, bypass = rules.covers, rules.through, rules.bypass
     misses, fills, evicted, passed = counts[0], counts[1], counts[2], counts[3]
     room, clean, dirty = counts[4], counts[5], counts[6]
     for t in range(start, stop):
@@ -188,7 +211,7 @@ def _run(
             continue
         own = t + dead if writes else t
         if bits[own >> six] >> (own & low) & one:
-            soiled = _take(maps, own, numbers) | writes
+            soiled = _take(times, own, one, six, low) | writes
         else:
             misses += 1
             if not covers or writes == 0:
@@ -205,13 +228,13 @@ def _run(
                 dirty -= 1
                 evicted += 1
             else:
-                far = _farthest(maps, numbers)
+                far = _farthest(times, top, one, six)
                 if bypass and far < then:
                     evicted += writes != 0
                     continue
-                evicted += _take(maps, far, numbers) != 0
+                evicted += _take(times, far, one, six, low) != 0
         if then != never:
-            _set_time(maps, then, soiled, numbers)
+            _set_time(times, then, soiled, one, six, low)
         elif soiled:
             dirty += 1
         else:
@@ -230,10 +253,9 @@ class NextUses:
     def __init__(self, stream: Stream, lines: Lines, through: bool, backend: Backend) -> None:
         self.length = stream.length
         # A word that is dead until it is written: its next use is later than any other.
-        self.dead = stream.length if lines.covers and not through else 0
-        self.times = self.length + self.dead
+        dead = stream.length if lines.covers and not through else 0
+        self.times = self.length + dead
         dtype = np.uint32 if self.times < _NARROW else np.uint64
-        self.never = int(np.iinfo(dtype).max) >> 1
         check_room(
             self.length * np.dtype(dtype).itemsize + self.times // 4,
             f"opt needs the next use of each of {self.length} accesses",
@@ -246,59 +268,39 @@ class NextUses:
         )
         self.through = through
         self.backend = backend
-        self._lines = lines
+        never, top = int(np.iinfo(dtype).max) >> 1, self.times // 64**4 + 1
+        self.numbers = _Numbers(*backend.numbers(1, 6, 63, top, dead, never))
+        self._units = Divisor.of(lines.units, backend)
         self._last, self.codes = backend.arrays(
             (np.zeros(lines.places, np.uint64), np.zeros(self.length, dtype))
         )
         self._note = backend.build(_note)
         self._seen = 0
 
-    def feed(self, address: Any, write: Any, count: int) -> None:
-        """Take in a chunk."""
-        lines = self._lines
-        number, numbers = self.backend.number, self.backend.numbers
-        self._note(
-            address,
-            write,
-            *numbers(count, self._seen, 1, lines.units, lines.shift),
-            lines.shifts,
-            number(self.dead),
-            number(self.never),
-            self._last,
-            self.codes,
-        )
+    def feed(self, chunk: Accesses) -> None:
+        """Take in a chunk whose arrays are the backend's."""
+        count = len(chunk.address)
+        here = self.backend.numbers(count, self._seen)
+        self._note(chunk, *here, self._units, self.numbers, self._last, self.codes)
         self._seen += count
 
     def finish(self) -> None:
         """Call once, after the last chunk."""
         if self.through:
             skip = self.backend.build(_skip_writes)
-            skip(self.codes, *self.backend.numbers(self.length, 1, self.never))
+            skip(self.codes, self.backend.number(self.length), self.numbers)
 
 
 def opt(cache: Cache, lines: Lines, uses: NextUses) -> Traffic:
     """What OPT moves, every access's next one being known."""
-    backend, number = uses.backend, uses.backend.number
+    backend = uses.backend
     sizes = [uses.times // 64**k + 1 for k in range(1, 5)]
-    maps = backend.arrays(tuple(np.zeros(n, np.uint64) for n in (sizes[0], *sizes)))
-    numbers = backend.numbers(1, 6, 63, sizes[-1])
+    times = backend.arrays(_Times(*(np.zeros(n, np.uint64) for n in (sizes[0], *sizes))))
     counts = backend.arrays(np.array([0, 0, 0, 0, cache.lines, 0, 0]))
-    run = backend.build(_run)
+    run, rules = backend.build(_run), WriteRules.of(cache, lines)
     for start in range(0, uses.length, _STRETCH):
-        stop = min(start + _STRETCH, uses.length)
-        run(
-            uses.codes,
-            number(start),
-            number(stop),
-            numbers,
-            number(uses.dead),
-            number(uses.never),
-            lines.covers,
-            uses.through,
-            cache.bypass,
-            maps,
-            counts,
-        )
+        part = backend.numbers(start, min(start + _STRETCH, uses.length))
+        run(uses.codes, *part, uses.numbers, rules, times, counts)
     misses, fills, evicted, passed, _, _, dirty = map(int, counts)
     words = cache.line_words
     return Traffic(

@@ -106,7 +106,7 @@ def _lru(stream: Stream, line_words: int) -> Curve:
     for chunk in stream.chunks():
         timeline.feed(by_lines(chunk, line_words), chunk.write)
     back, flush = timeline.close()
-    reads, writes = (_beyond(histogram) for histogram in timeline.found)
+    reads, writes = (_beyond(histogram) for histogram in timeline.times.found)
     fetched = reads if line_words == 1 else reads + writes
     capacities, found = _steps(
         line_words,

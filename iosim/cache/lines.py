@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from iosim.base.compiled import Backend
 from iosim.base.errors import InputError
 from iosim.cache.record import Cache
 from iosim.cache.stream import Stream
@@ -24,19 +26,54 @@ class Lines:
     covers: bool
 
     @property
-    def shift(self) -> int:
-        """Log2 of units."""
-        return self.units.bit_length() - 1
-
-    @property
-    def shifts(self) -> bool:
-        """Whether units is a power of two."""
-        return self.units & (self.units - 1) == 0
-
-    @property
     def places(self) -> int:
         """Entries of an array in which each line has the one that `spread` says."""
         return spread(self.count)
+
+
+class Divisor(NamedTuple):
+    """What a compiled loop divides by: a power of two shifts and masks instead.
+
+    Attributes:
+        by: the number.
+        shift: its logarithm to base 2, rounded down.
+        mask: the number − 1.
+        binary: whether it is a power of two.
+
+    >>> from iosim.base.compiled import PLAIN
+    >>> Divisor.of(8, PLAIN)
+    Divisor(by=8, shift=3, mask=7, binary=True)
+    """
+
+    by: int
+    shift: int
+    mask: int
+    binary: bool
+
+    @classmethod
+    def of(cls, by: int, backend: Backend) -> Divisor:
+        """A number, of the backend's type."""
+        number, shift, mask = backend.numbers(by, by.bit_length() - 1, by - 1)
+        return cls(number, shift, mask, by & (by - 1) == 0)
+
+
+class WriteRules(NamedTuple):
+    """What a cache does with writes and misses, as a loop asks it.
+
+    Attributes:
+        covers: whether a write fills its whole line, which then is not read before.
+        through: whether writes go to slow memory at once, and misses around the cache.
+        bypass: whether a line may go by that is worth less than all that are resident.
+    """
+
+    covers: bool
+    through: bool
+    bypass: bool
+
+    @classmethod
+    def of(cls, cache: Cache, lines: Lines) -> WriteRules:
+        """Those of a cache with such lines."""
+        return cls(lines.covers, cache.write == "through", cache.bypass)
 
 
 def of(stream: Stream, cache: Cache) -> Lines:
@@ -64,9 +101,9 @@ def _unit_words(stream: Stream) -> int:
     return sizes.pop()
 
 
-def line_of(address: int, units: int, shift: int, shifts: bool) -> int:
-    """The line of an address; compiled with what calls it."""
-    return address >> shift if shifts else address // units
+def line_of(address: int, units: int, shift: int, binary: bool) -> int:
+    """The line of an address, of the fields of a `Divisor`; compiled with what calls it."""
+    return address >> shift if binary else address // units
 
 
 def spread(line: int) -> int:

@@ -17,7 +17,7 @@ those from its level up to s − 1 lines.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,80 +31,93 @@ SLOTS = 2**19
 WORD, EIGHT, GROUP, BLOCK = 6, 9, 12, 18
 
 
-class Timeline:
-    """The state between chunks.
+class SlotMarks(NamedTuple):
+    """Marks of slots: bits, and counts by 8 words, 64 words and 4,096 words."""
+
+    bits: NDArray[np.uint64]
+    eights: NDArray[np.int32]
+    groups: NDArray[np.int32]
+    blocks: NDArray[np.int32]
+
+
+class LastTimes(NamedTuple):
+    """What the loop keeps.
 
     Attributes:
-        marks: of slots: bits, and counts by 8 words, 64 words and 4,096 words.
+        last: of each line, its last slot; −1: none.
+        owner: of each slot, its line.
+        marks: which slots are some line's last one.
+        level: of each line, from how many lines on caches have it dirty; 0: none.
         found: (2, lines + 1): reads and writes by distance; at 0 those of lines never seen before.
         written: changes of the lines written back, from one capacity to the next.
     """
+
+    last: NDArray[np.int32]
+    owner: NDArray[np.int32]
+    marks: SlotMarks
+    level: NDArray[np.int32]
+    found: Ints
+    written: Ints
+
+
+class Timeline:
+    """The state between chunks: what the loop keeps, and the next free slot."""
 
     def __init__(self, lines: int) -> None:
         slots = SLOTS
         while slots < 2 * lines:
             slots *= 2
-        self.last = np.full(lines, -1, np.int32)
-        self.owner = np.zeros(slots, np.int32)
-        self.marks = (
-            np.zeros(slots >> WORD, np.uint64),
-            *(np.zeros((slots >> shift) + 1, np.int32) for shift in (EIGHT, GROUP, BLOCK)),
+        counts = (np.zeros((slots >> shift) + 1, np.int32) for shift in (EIGHT, GROUP, BLOCK))
+        self.times = LastTimes(
+            last=np.full(lines, -1, np.int32),
+            owner=np.zeros(slots, np.int32),
+            marks=SlotMarks(np.zeros(slots >> WORD, np.uint64), *counts),
+            level=np.zeros(lines, np.int32),
+            found=np.zeros((2, lines + 1), np.int64),
+            written=np.zeros(lines + 2, np.int64),
         )
-        self.level = np.zeros(lines, np.int32)
-        self.found = np.zeros((2, lines + 1), np.int64)
-        self.written = np.zeros(lines + 2, np.int64)
         self.head = 0
 
     def feed(self, lines: Ints, write: NDArray[np.bool_]) -> None:
         """Take in a chunk."""
-        self.head = built(_feed)(
-            lines,
-            write,
-            self.head,
-            self.last,
-            self.owner,
-            self.marks,
-            self.level,
-            self.found,
-            self.written,
-        )
+        self.head = built(_feed)(lines, write, self.head, self.times)
 
     def close(self) -> tuple[Ints, Ints]:
         """Lines written back, and dirty at the end, in caches of 0, 1, … lines."""
-        flush = np.zeros_like(self.written)
-        seen = self.last >= 0
-        order = np.argsort(-self.last[seen], kind="stable")
-        level = self.level[seen][order].astype(np.int64)
+        last, written = self.times.last, self.times.written
+        flush = np.zeros_like(written)
+        seen = last >= 0
+        order = np.argsort(-last[seen], kind="stable")
+        level = self.times.level[seen][order].astype(np.int64)
         depth = np.arange(1, len(order) + 1)
         dirty = level > 0
         level, depth = level[dirty], depth[dirty]
         np.add.at(flush, np.maximum(level, depth), 1)
         gone = level < depth
-        np.add.at(self.written, level[gone], 1)
-        np.add.at(self.written, depth[gone], -1)
-        return np.cumsum(self.written)[:-1], np.cumsum(flush)[:-1]
+        np.add.at(written, level[gone], 1)
+        np.add.at(written, depth[gone], -1)
+        return np.cumsum(written)[:-1], np.cumsum(flush)[:-1]
 
 
-def _set(marks: Any, slot: int) -> None:
+def _set(marks: SlotMarks, slot: int) -> None:
     """Mark a slot."""
-    bits, eights, groups, blocks = marks
-    bits[slot >> WORD] |= np.uint64(1) << np.uint64(slot & 63)
-    eights[slot >> EIGHT] += 1
-    groups[slot >> GROUP] += 1
-    blocks[slot >> BLOCK] += 1
+    marks.bits[slot >> WORD] |= np.uint64(1) << np.uint64(slot & 63)
+    marks.eights[slot >> EIGHT] += 1
+    marks.groups[slot >> GROUP] += 1
+    marks.blocks[slot >> BLOCK] += 1
 
 
-def _clear(marks: Any, slot: int) -> None:
+def _clear(marks: SlotMarks, slot: int) -> None:
     """Take a slot's mark away."""
-    bits, eights, groups, blocks = marks
-    bits[slot >> WORD] &= ~(np.uint64(1) << np.uint64(slot & 63))
-    eights[slot >> EIGHT] -= 1
-    groups[slot >> GROUP] -= 1
-    blocks[slot >> BLOCK] -= 1
+    marks.bits[slot >> WORD] &= ~(np.uint64(1) << np.uint64(slot & 63))
+    marks.eights[slot >> EIGHT] -= 1
+    marks.groups[slot >> GROUP] -= 1
+    marks.blocks[slot >> BLOCK] -= 1
 
 
-def _compact(head: int, last: NDArray[np.int32], owner: NDArray[np.int32], marks: Any) -> int:
+def _compact(head: int, times: LastTimes) -> int:
     """Move the marked slots to the start; returns how many there are."""
+    last, owner, marks = times.last, times.owner, times.marks
     n = 0
     for slot in range(head):
         line = owner[slot]
@@ -112,19 +125,18 @@ def _compact(head: int, last: NDArray[np.int32], owner: NDArray[np.int32], marks
             owner[n] = line
             last[line] = n
             n += 1
-    bits, eights, groups, blocks = marks
-    bits[:] = 0
-    eights[:] = 0
-    groups[:] = 0
-    blocks[:] = 0
+    marks.bits[:] = 0
+    marks.eights[:] = 0
+    marks.groups[:] = 0
+    marks.blocks[:] = 0
     for slot in range(n):
         _set(marks, slot)
     return n
 
 
-def _marks_from(slot: int, final: int, marks: Any) -> int:
+def _marks_from(slot: int, final: int, marks: SlotMarks) -> int:
     """How many slots from `slot` up to `final` are marked, both included."""
-    bits, eights, groups, blocks = marks
+    bits, eights, groups = marks.bits, marks.eights, marks.groups
     word, end = slot >> WORD, final >> WORD
     n: int = popcount(bits[word] >> np.uint64(slot & 63))
     if word >> 3 == end >> 3:
@@ -148,26 +160,18 @@ def _marks_from(slot: int, final: int, marks: Any) -> int:
     for k in range(word + 1, ((word >> 6) + 1) << 6):
         n += groups[k]
     for k in range((word >> 6) + 1, (end >> 6) + 1):
-        n += blocks[k]
+        n += marks.blocks[k]
     return n
 
 
-def _feed(
-    lines: Ints,
-    write: NDArray[np.bool_],
-    head: int,
-    last: NDArray[np.int32],
-    owner: NDArray[np.int32],
-    marks: Any,
-    level: NDArray[np.int32],
-    found: Ints,
-    written: Ints,
-) -> int:
+def _feed(lines: Ints, write: NDArray[np.bool_], head: int, times: LastTimes) -> int:
     """Take in accesses; returns the next free slot."""
+    last, owner, marks, level = times.last, times.owner, times.marks, times.level
+    found, written = times.found, times.written
     for at in range(lines.size):
         line = lines[at]
         if head == owner.size:
-            head = _compact(head, last, owner, marks)
+            head = _compact(head, times)
         slot = last[line]
         distance = 0
         if slot >= 0:

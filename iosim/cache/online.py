@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from iosim.base.compiled import Backend
 from iosim.base.errors import InputError
 from iosim.base.memory import check_room
-from iosim.cache.lines import Lines, line_of, spread
+from iosim.cache.lines import Divisor, Lines, WriteRules, line_of, spread
 from iosim.cache.policies import POLICIES
-from iosim.cache.policies.base import Cells, Policy, Shape, State
+from iosim.cache.policies.base import Cells, Shape, State
 from iosim.cache.policies.lru import LRU
 from iosim.cache.record import Cache, Traffic
+from iosim.cache.stream import Accesses
 
 ABSENT, CLEAN, DIRTY = 0, 1, 2
 # What the loop counts, by place.
@@ -22,19 +23,35 @@ MISSES, FILLS, EVICTED, THROUGH = range(4)
 _OF_A_LINE = 1 + 3 * 8
 
 
-def _single_set(line: int, sets: int, mask: int, masks: bool) -> int:
+class CacheState(NamedTuple):
+    """What a loop keeps of a cache.
+
+    Attributes:
+        status: of each line: absent, clean or dirty; the sets' entries come before the lines'.
+        room: of each set, how many lines may enter before one must leave.
+        state: the policy's.
+        counts: misses, lines read, dirty lines evicted, writes that went through.
+    """
+
+    status: Any
+    room: Any
+    state: State
+    counts: Any
+
+
+def _single_set(line: int, sets: int, mask: int, binary: bool) -> int:
     return line ^ line  # 0, of the type that numba has for lines
 
 
-def _parted(line: int, sets: int, mask: int, masks: bool) -> int:
-    return line & mask if masks else line % sets
+def _parted(line: int, sets: int, mask: int, binary: bool) -> int:
+    return line & mask if binary else line % sets
 
 
-# The loop as it stands is LRU in sets.  `Online` puts other functions for these names.
-hit, enter, evict, set_of = LRU.hit, LRU.enter, LRU.evict, _parted
+# The loop as it stands is LRU in sets that hold no copies.  `Online` puts others for these names.
+hit, enter, evict, set_of, copies = LRU.hit, LRU.enter, LRU.evict, _parted, False
 
 
-def admit(
+def _admit(
     enter: Any, evict: Any, state: State, status: Cells, room: Cells, s: int, line: int
 ) -> bool:
     """Let a line into a set; says whether a dirty one had to leave."""
@@ -49,45 +66,44 @@ def admit(
     return dirty
 
 
+def _find_copies(status: Cells, line: int, s: int, sets: int, write: bool) -> bool:
+    """Whether another set holds a copy of set s's line; a write leaves copies clean."""
+    found = False
+    for other in range(sets):
+        if other != s:
+            copy = spread(line - s + other) + sets
+            if status[copy]:
+                found = True
+                if write:
+                    status[copy] = CLEAN
+    return found
+
+
 def _loop(
-    address: Cells,
-    write: Cells,
-    count: int,
-    units: int,
-    shift: int,
-    sets: int,
-    mask: int,
-    shifts: bool,
-    masks: bool,
-    covers: bool,
-    through: bool,
-    status: Cells,
-    room: Cells,
-    state: State,
-    counts: Cells,
+    chunk: Accesses, count: int, units: Divisor, sets: Divisor, rules: WriteRules, kept: CacheState
 ) -> None:
     """Replay a chunk.
 
     Args:
-        address, write: of each access.
-        count: how many.
+        chunk, count: accesses, and how many.
         units: addresses in a line.
-        shift: log2 of units.
-        sets: how many; the sets' entries come before the lines'.
-        mask: sets - 1.
-        shifts, masks: whether units and sets are powers of two, so that nothing is divided.
-        covers: whether a write fills its whole line, which then is not read before.
-        through: whether writes go to slow memory at once, and misses around the cache.
-        status: of each line: absent, clean or dirty.
-        room: of each set, how many lines may enter before one must leave.
-        state: the policy's.
-        counts: misses, lines read, dirty lines evicted, writes that went through; added to.
+        sets: how many.
+        rules: how it writes; nothing goes by.
+        kept: what the cache holds, and counts, which are added to.
     """
+    address, write, status, state = chunk.address, chunk.write, kept.status, kept.state
+    room, counts = kept.room, kept.counts
+    words, shift, shifts = units.by, units.shift, units.binary
+    many, mask, masks = sets.by, sets.mask, sets.binary
+    covers, through = rules.covers, rules.through
     misses = fills = evicted = passed = 0
+    missed = True  # where a line is absent: no other set has it
     for i in range(count):
-        line = line_of(address[i], units, shift, shifts)
-        s = set_of(line, sets, mask, masks)
-        line = spread(line) + sets
+        line = line_of(address[i], words, shift, shifts)
+        s = set_of(line, many, mask, masks)
+        if copies:
+            missed = not _find_copies(status, line, s, many, write[i])
+        line = spread(line) + many
         w = write[i]
         was = status[line]
         if was:
@@ -98,71 +114,58 @@ def _loop(
                 else:
                     status[line] = DIRTY
         else:
-            misses += 1
+            misses += missed
             if w and through:
                 passed += 1
                 continue
-            evicted += admit(enter, evict, state, status, room, s, line)
+            evicted += _admit(enter, evict, state, status, room, s, line)
             if w:
                 status[line] = DIRTY
-                fills += not covers
+                if not covers:
+                    fills += missed
             else:
                 status[line] = CLEAN
-                fills += 1
+                fills += missed
     counts[MISSES] += misses
     counts[FILLS] += fills
     counts[EVICTED] += evicted
     counts[THROUGH] += passed
 
 
-def emptied(policy: Policy, shape: Shape, count: int, backend: Backend) -> Any:
-    """What a loop keeps of an empty cache: status, room, the policy's state, and counts.
-
-    Raises InputError for more than memory has room for, of `count` lines in the address space.
-    """
-    check_room(
-        shape.lines * _OF_A_LINE + shape.sets * shape.ways * 2 * 8,
-        f"a replay keeps what it knows of each of {count} lines and {shape.sets * shape.ways} "
-        "places",
-        "give addresses without gaps between them, longer lines, or a smaller cache",
-    )
-    if shape.lines + shape.sets >= 2**32:
-        raise InputError(
-            f"{count} lines: a replay takes fewer than 2³², its own gaps included: "
-            "give addresses without gaps between them, or longer lines"
-        )
-    return backend.arrays(
-        (
-            np.zeros(shape.sets + shape.lines, np.uint8),
-            np.full(shape.sets, shape.ways, np.uint32),
-            policy.start(shape),
-            np.zeros(4, np.int64),
-        )
-    )
-
-
-def moved(arrays: Any, accesses: int, words: int) -> Traffic:
-    """What a cache of lines of this many words has moved so far, and what a flush would write."""
-    status, _, _, counts = arrays
-    dirty = int(np.count_nonzero(np.asarray(status, np.uint8) == DIRTY))
-    return Traffic(
-        accesses=accesses,
-        misses=int(counts[MISSES]),
-        loads=int(counts[FILLS]) * words,
-        write_backs=int(counts[EVICTED]) * words + int(counts[THROUGH]),
-        flush=dirty * words,
-    )
-
-
 class Online:
-    """A cache that takes in a stream chunk by chunk."""
+    """A cache that takes in a stream chunk by chunk.
 
-    def __init__(self, cache: Cache, lines: Lines, backend: Backend) -> None:
+    Args:
+        copies: whether its sets are parts that may hold the same lines: line n of part s of p has
+            the number n·p + s.
+
+    Raises InputError for more than memory has room for.
+    """
+
+    def __init__(
+        self, cache: Cache, lines: Lines, backend: Backend, *, copies: bool = False
+    ) -> None:
         policy = POLICIES[cache.policy]
         sets, ways = cache.sets, cache.lines // cache.sets
         shape = Shape(sets, ways, lines.places, cache.seed)
-        self._arrays = emptied(policy, shape, lines.count, backend)
-        self._cache = cache
+        check_room(
+            shape.lines * _OF_A_LINE + sets * ways * 2 * 8,
+            f"a replay keeps what it knows of each of {lines.count} lines and {sets * ways} places",
+            "give addresses without gaps between them, longer lines, or a smaller cache",
+        )
+        if shape.lines + sets >= 2**32:
+            raise InputError(
+                f"{lines.count} lines: a replay takes fewer than 2³², its own gaps included: "
+                "give addresses without gaps between them, or longer lines"
+            )
+        kept = CacheState(
+            status=np.zeros(sets + shape.lines, np.uint8),
+            room=np.full(sets, ways, np.uint32),
+            state=policy.start(shape),
+            counts=np.zeros(4, np.int64),
+        )
+        self._kept: CacheState = backend.arrays(kept)
+        self._words = cache.line_words
         self._accesses = 0
         self._backend = backend
         self._loop = backend.build(
@@ -171,16 +174,25 @@ class Online:
             hit=policy.hit,
             enter=policy.enter,
             evict=policy.evict,
+            copies=copies,
         )
-        self._sizes = backend.numbers(lines.units, lines.shift, sets, sets - 1)
-        self._marks = lines.shifts, sets & (sets - 1) == 0, lines.covers, cache.write == "through"
+        self._sizes = Divisor.of(lines.units, backend), Divisor.of(sets, backend)
+        self._rules = WriteRules.of(cache, lines)
 
-    def feed(self, address: Any, write: Any, count: int) -> None:
-        """Take in a chunk: what the backend made of its arrays, and how many accesses it has."""
+    def feed(self, chunk: Accesses) -> None:
+        """Take in a chunk whose arrays are the backend's."""
+        count = len(chunk.address)
         self._accesses += count
-        count = self._backend.number(count)
-        self._loop(address, write, count, *self._sizes, *self._marks, *self._arrays)
+        self._loop(chunk, self._backend.number(count), *self._sizes, self._rules, self._kept)
 
     def traffic(self) -> Traffic:
         """What it moved so far, and what a flush would write now."""
-        return moved(self._arrays, self._accesses, self._cache.line_words)
+        counts = self._kept.counts
+        dirty = int(np.count_nonzero(np.asarray(self._kept.status, np.uint8) == DIRTY))
+        return Traffic(
+            accesses=self._accesses,
+            misses=int(counts[MISSES]),
+            loads=int(counts[FILLS]) * self._words,
+            write_backs=int(counts[EVICTED]) * self._words + int(counts[THROUGH]),
+            flush=dirty * self._words,
+        )

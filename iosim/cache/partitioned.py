@@ -10,6 +10,7 @@ is the line where it was written last.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,24 +19,12 @@ from iosim.base.compiled import COMPILED, PLAIN, worth
 from iosim.base.errors import InputError
 from iosim.base.validate import check_size
 from iosim.cache import lines
-from iosim.cache.lines import line_of, spread
-from iosim.cache.online import (
-    CLEAN,
-    DIRTY,
-    EVICTED,
-    FILLS,
-    MISSES,
-    admit,
-    emptied,
-    enter,
-    evict,
-    hit,
-    moved,
-)
+from iosim.cache.lines import Lines
+from iosim.cache.online import Online
 from iosim.cache.policies import POLICIES
-from iosim.cache.policies.base import Cells, Shape, State
 from iosim.cache.record import Cache, Traffic, check_cache
 from iosim.cache.shared import Interleaved
+from iosim.cache.stream import Accesses
 
 
 def parity(items: Ints) -> Ints:
@@ -77,8 +66,7 @@ def replay_parts(
         )
     check_cache(part)
     parts = check_size("parts", parts)
-    policy = POLICIES[part.policy]
-    if part.sets > 1 or part.write != "back" or policy.foresees:
+    if part.sets > 1 or part.write != "back" or POLICIES[part.policy].foresees:
         raise InputError(
             f"a part of a cache is fully associative, writes back, and knows only the past, not "
             f"{part}: leave out the rest"
@@ -86,10 +74,8 @@ def replay_parts(
     stream = accesses.stream
     of = lines.of(stream, part)
     backend = COMPILED if (worth(stream.length) if fast is None else fast) else PLAIN
-    loop = backend.build(_loop, hit=policy.hit, enter=policy.enter, evict=policy.evict)
-    sizes = backend.numbers(of.units, of.shift, parts, of.count)
-    shape = Shape(parts, part.lines, spread(parts * of.count), part.seed)
-    arrays = emptied(policy, shape, parts * of.count, backend)
+    whole = replace(part, capacity=parts * part.capacity, ways=part.lines)
+    run = Online(whole, Lines(parts * of.count, 1, of.covers), backend, copies=True)
     for chunk, items in accesses.with_items():
         sides = np.ascontiguousarray(side(items), np.int64)
         if sides.size and not (sides.min() >= 0 and sides.max() < parts):
@@ -97,74 +83,6 @@ def replay_parts(
                 f"an item on side {sides.max() if sides.max() >= parts else sides.min()} of a "
                 f"cache of {parts} parts: give 0 to {parts - 1}"
             )
-        given = (chunk.address.view(np.uint64), chunk.write, sides.view(np.uint64))
-        loop(
-            *backend.arrays(given),
-            backend.number(sides.size),
-            *sizes,
-            of.shifts,
-            of.covers,
-            *arrays,
-        )
-    return moved(arrays, stream.length, part.line_words)
-
-
-def _loop(
-    address: Cells,
-    write: Cells,
-    side: Cells,
-    count: int,
-    units: int,
-    shift: int,
-    parts: int,
-    each: int,
-    shifts: bool,
-    covers: bool,
-    status: Cells,
-    room: Cells,
-    state: State,
-    counts: Cells,
-) -> None:
-    """Replay a chunk; a part's line is one of its own, and its part is its set.
-
-    Args:
-        address, write, side: of each access.
-        count: how many.
-        units: addresses in a line.
-        shift: log2 of units.
-        parts: how many.
-        each: lines of the address space.
-        shifts: whether units is a power of two.
-        covers: whether a write fills its whole line.
-        status: of each part's lines: absent, clean or dirty.
-        room: of each part, how many lines may enter before one must leave.
-        state: the policy's.
-        counts: misses, lines read, dirty lines evicted; added to.
-    """
-    misses = fills = evicted = 0
-    for i in range(count):
-        line = line_of(address[i], units, shift, shifts)
-        s = side[i]
-        w = write[i]
-        mine = spread(line + s * each) + parts
-        held = False
-        for part in range(parts):
-            other = spread(line + part * each) + parts
-            if status[other]:
-                held = True
-                if w and part != s:
-                    status[other] = CLEAN
-        if status[mine]:
-            hit(state, s, mine)
-            if w:
-                status[mine] = DIRTY
-            continue
-        if not held:
-            misses += 1
-            if not (w and covers):
-                fills += 1
-        evicted += admit(enter, evict, state, status, room, s, mine)
-        status[mine] = DIRTY if w else CLEAN
-    counts[MISSES] += misses
-    counts[FILLS] += fills
-    counts[EVICTED] += evicted
+        line = chunk.address // of.units * parts + sides
+        run.feed(backend.arrays(Accesses(line.view(np.uint64), chunk.write)))
+    return run.traffic()

@@ -67,9 +67,9 @@ def replay_many(
         runs.append(uses[kind])
     fed = list(dict.fromkeys(runs))
     for chunk in _checked(stream):
-        address, write = backend.arrays((chunk.address.view(np.uint64), chunk.write))
+        given = backend.arrays(Accesses(chunk.address.view(np.uint64), chunk.write))
         for run in fed:
-            run.feed(address, write, chunk.address.size)
+            run.feed(given)
     for use in uses.values():
         use.finish()
     return [

@@ -122,10 +122,10 @@ def _sample(
 
 def _estimates(timeline: Timeline, lines: int, rooms: Ints, line_words: int) -> NDArray[np.float64]:
     """Words that caches of this many lines load, as one sample has it."""
-    followed = len(timeline.last)
+    followed = len(timeline.times.last)
     if followed == 0:
         return np.zeros(len(rooms))
-    reads, writes = timeline.found
+    reads, writes = timeline.times.found
     costly = reads if line_words == 1 else reads + writes
     # Of the other lines in a distance, as many are in the sample as of all lines.
     room = np.minimum((rooms - 1) * followed // lines, followed - 1)

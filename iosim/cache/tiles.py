@@ -39,7 +39,7 @@ import functools
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,8 +212,7 @@ def lru_at(found: Passes, capacities: Sequence[int], *, watch: Watch = unwatched
     return answer
 
 
-@dataclass(frozen=True)
-class _Distances:
+class _Distances(NamedTuple):
     """What LRU finds.
 
     Attributes:
@@ -232,13 +231,17 @@ class _Distances:
     @classmethod
     def of(cls, found: Passes, watch: Watch) -> _Distances:
         passes_, tiles_ = found.tile.size, found.words.size
-        stack, level = np.zeros(passes_, np.int64), np.zeros(passes_, np.int64)
-        last, dirty = np.full(tiles_, -1, np.int64), np.zeros(tiles_, np.int64)
+        distances = cls(
+            stack=np.zeros(passes_, np.int64),
+            level=np.zeros(passes_, np.int64),
+            last=np.full(tiles_, -1, np.int64),
+            dirty=np.zeros(tiles_, np.int64),
+        )
         tree = np.zeros(passes_ + 1, np.int64)
         step, given = built(_measure), (found.tile, found.write, found.words)
         for at in parts(passes_, watch):
-            interruptible(step, at.start, at.stop, *given, tree, last, dirty, stack, level)
-        return cls(stack, level, last, dirty)
+            interruptible(step, at.start, at.stop, *given, tree, distances)
+        return distances
 
     def curve(self, found: Passes) -> Curve:
         """Misses and loads at every capacity."""
@@ -278,17 +281,15 @@ def _measure(
     write: NDArray[np.bool_],
     words: Ints,
     tree: Ints,
-    last: Ints,
-    dirty: Ints,
-    stack: Ints,
-    level: Ints,
+    distances: _Distances,
 ) -> None:
     """Find distances of the passes from `low` to `high`, after those before them.
 
     Args:
         tree: sums of the weights at tiles' last passes (Fenwick 1994), from 1 on; at 0 the total.
-        last, dirty, stack, level: as `_Distances` has them.
+        distances: of the passes before `low`; added to.
     """
+    stack, level, last, dirty = distances.stack, distances.level, distances.last, distances.dirty
     n = tile.size
     total = tree[0]
     for now in range(low, high):

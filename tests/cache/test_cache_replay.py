@@ -10,7 +10,8 @@ import sys
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import FunctionType
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -491,11 +492,15 @@ def test_compiled_is_asked_for_where_there_is_no_numba(monkeypatch: pytest.Monke
 
 
 def test_memory_does_not_grow_with_the_stream() -> None:
-    """LRU over 2²⁴ accesses, in as many bytes as over 2²⁰."""
+    """LRU over 2²² accesses, in as many bytes as over 2¹⁷.
+
+    What it knows of 500,000 lines is much more than the small tuples that Python keeps for later
+    calls, up to 100 kB, and a byte for each access would be as much again.
+    """
     chunk = Accesses(np.arange(2**16) % 5000, np.zeros(2**16, bool))
 
     def peak(chunks: int) -> int:
-        stream = Stream(lambda: (chunk for _ in range(chunks)), 5000, chunks * 2**16)
+        stream = Stream(lambda: (chunk for _ in range(chunks)), 500_000, chunks * 2**16)
         tracemalloc.start()
         try:
             replay(stream, Cache(capacity=64), fast=True)
@@ -571,8 +576,8 @@ def test_what_was_compiled_is_found_again_unless_its_text_changed(tmp_path: Path
         "from iosim.base.compiled import compiled;"
         "replay(of_arrays([0, 1, 0]), Cache(capacity=1, policy={policy!r}), fast=True);"
         "p = POLICIES[{policy!r}];"
-        "f = compiled("
-        "online._loop, set_of=online._single_set, hit=p.hit, enter=p.enter, evict=p.evict);"
+        "names = dict(hit=p.hit, enter=p.enter, evict=p.evict);"
+        "f = compiled(online._loop, set_of=online._single_set, **names, copies=False);"
         "print(sum(f.stats.cache_hits.values()), sum(f.stats.cache_misses.values()))"
     )
 
@@ -587,6 +592,16 @@ def test_what_was_compiled_is_found_again_unless_its_text_changed(tmp_path: Path
         return done.stdout.strip()
 
     assert [run(policy) for policy in ("lru", "lru", "fifo")] == ["0 1", "1 0", "0 1"]
+
+
+def test_a_named_tuple_of_another_name_is_compiled_again() -> None:
+    """What numba keeps on disk names it, and could not be read."""
+    text = [
+        FunctionType(compiled.worth.__code__, {"Kind": NamedTuple(name, [("a", int)])})  # type: ignore[misc]
+        for name in ("First", "Other", "First")
+    ]
+    first, other, again = map(compiled._digest, text)
+    assert first == again != other
 
 
 SOME = of_arrays([0, 1, 0])
