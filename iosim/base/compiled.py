@@ -177,7 +177,7 @@ def _digest(function: FunctionType) -> str:
     inner = [_digest(f) for _, f in _list_callees(function)]
     known = function.__globals__.values()
     tuples = [x for x in known if isinstance(x, type) and hasattr(x, "_fields")]
-    fields = [(x.__module__, x.__qualname__, x._fields) for x in tuples]
+    fields = [(str(x), x._fields) for x in tuples]
     whole = repr(
         (code.co_code, code.co_consts, code.co_names, constants, fields, inner, OPTIONS, BARE)
     )
