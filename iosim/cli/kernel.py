@@ -16,7 +16,10 @@ from iosim.core.units import parse_words
 from iosim.kernel.compiler import read_capability
 from iosim.kernel.configs import rank_configs, vary_constants
 from iosim.kernel.count import KernelCount, count_kernel, lower_call
+from iosim.kernel.distance import measure_distance
+from iosim.kernel.expression import calculate
 from iosim.kernel.launch import KernelCall, describe_launch
+from iosim.kernel.roles import find_roles
 from iosim.kernel.show import COLUMNS, to_config_lines, to_config_rows, to_lines, to_rows
 from iosim.kernel.source import KernelSource, load_kernel
 from iosim.kernel.stream import to_stream
@@ -68,21 +71,49 @@ def launch_options(command: F) -> F:
 @click.command()
 @launch_options
 @click.option("--reuse/--no-reuse", default=True, help="count distinct words, too")
+@click.option(
+    "--problem",
+    metavar="SIZE=EXPRESSION,…",
+    help="what the kernel solves, like N=N_CTX,d=HEAD_DIM,heads=Z*H,causal=1: compare with a lower "
+    "bound and with the nearest schedule",
+)
+@click.option(
+    "--roles",
+    metavar="TENSOR=ARGUMENT,…",
+    help="which argument is Q, K, V, O, or A, B, C; by default as the products say",
+)
 @opt.as_json
-def count(kernel: str, gpu: str | None, reuse: bool, as_json: bool, **given: Any) -> None:
+def count(
+    kernel: str,
+    gpu: str | None,
+    reuse: bool,
+    problem: str | None,
+    roles: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Count the words that a Triton kernel moves, argument by argument.
 
     From its TTIR, so no GPU is needed: what a mask or a bound leaves out is left out.
     """
     capability = read_capability(gpu) if gpu else None
     launch = read_launch(load_kernel(kernel), **given)
-    answer = count_kernel(launch({}), capability, reuse)
+    call = launch({})
+    answer = count_kernel(call, capability, reuse)
     for remark in answer.remarks:
         opt.remark(remark)
+    far = None
+    if problem is not None:
+        far = measure_distance(answer, read_roles(roles, call), read_sizes(problem, call))
+    elif roles is not None:
+        raise InputError("roles need sizes: give --problem, like --problem N=4096,d=64,heads=16")
     if as_json:
-        opt.print_json(answer.to_dict())
-    else:
-        print_count(answer)
+        more = {"distance": far.to_dict()} if far else {}
+        opt.print_json(answer.to_dict() | more)
+        return
+    print_count(answer)
+    for line in far.to_lines() if far else ():
+        click.echo(line)
 
 
 @click.command()
@@ -128,6 +159,24 @@ def read_launch(
     own = {name: read_value(text) for name, text in read_pairs("--const", constants)}
     arrays = {name: read_mask(file) for name, file in read_pairs("--data", data)}
     return lambda more: describe_launch(source, grid, numbers, kinds, {**own, **more}, arrays)
+
+
+def read_roles(text: str | None, call: KernelCall) -> dict[str, str]:
+    """``Q=q_ptr,…``, or roles as the products of the kernel say."""
+    if text is not None:
+        return dict(read_pairs("--roles", [text]))
+    functions = lower_call(call)
+    roles = find_roles(next(f for f in functions.values() if f.public))
+    opt.remark("roles: " + ", ".join(f"{k} is {v}" for k, v in roles.items()))
+    return roles
+
+
+def read_sizes(text: str, call: KernelCall) -> dict[str, Any]:
+    """``N=N_CTX,heads=Z*H`` as sizes of a problem."""
+    names = {**call.values, **call.constants}
+    pairs = read_pairs("--problem", [text])
+    sizes = {k: calculate("--problem", v, names)[0] for k, v in pairs}
+    return {k: bool(v) if k == "causal" else v for k, v in sizes.items()}
 
 
 def read_values(text: str) -> tuple[str, list[Any]]:

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import fnmatch
-import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from iosim.base.errors import InputError, closest
 from iosim.kernel import guess
 from iosim.kernel.evaluate import CallValues
+from iosim.kernel.expression import calculate
 from iosim.kernel.source import KernelSource
 
 # Constants of a launch that the compiler takes, and the kernel doesn't see.
 COMPILER_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "cdiv": lambda a, b: -(-a // b),
-    "min": min,
-    "max": max,
-    "abs": abs,
-    "int": int,
-    "next_power_of_2": lambda n: 1 << max(0, n - 1).bit_length(),
-}
-_OPERATORS: dict[type, Callable[..., Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.USub: operator.neg,
-}
 # A grid's axes have at most so many programs, and a launch that many in all.
 MOST_PROGRAMS = 2**31 - 1
 
@@ -251,15 +233,7 @@ def read_grid(text: str, names: Mapping[str, Any]) -> tuple[int, int, int]:
     >>> read_grid("cdiv(N, BLOCK), 4", {"N": 100, "BLOCK": 64})
     (2, 4, 1)
     """
-    try:
-        tree = ast.parse(f"({text},)", mode="eval").body
-    except SyntaxError:
-        raise InputError(
-            f"--grid {text!r} is no expression: write it like cdiv(N, BLOCK), Z*H"
-        ) from None
-    assert isinstance(tree, ast.Tuple)
-    sizes = [_calculate(x, names, text) for x in tree.elts]
-    return check_grid(sizes)
+    return check_grid(calculate("--grid", text, names))
 
 
 def check_grid(sizes: Iterable[Any]) -> tuple[int, int, int]:
@@ -276,34 +250,3 @@ def check_grid(sizes: Iterable[Any]) -> tuple[int, int, int]:
             raise InputError(f"the grid {', '.join(map(str, sizes))} isn't of positive integers")
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
-
-
-def _calculate(node: ast.expr, names: Mapping[str, Any], text: str) -> Any:
-    """The value of an expression: numbers, names, + - * // % and a few functions."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
-        return node.value
-    if isinstance(node, ast.Name):
-        if names.get(node.id) is None:
-            known = [n for n, v in names.items() if v is not None]
-            raise InputError(f"--grid needs {node.id}: {closest(node.id, known)}")
-        return names[node.id]
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        left, right = (_calculate(x, names, text) for x in (node.left, node.right))
-        if isinstance(node.op, ast.Pow) and abs(right) > 64:
-            raise InputError(f"--grid {text!r}: an exponent of {right}")
-        try:
-            return _OPERATORS[type(node.op)](left, right)
-        except ZeroDivisionError:
-            raise InputError(f"--grid {text!r} divides by zero") from None
-    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](_calculate(node.operand, names, text))
-    if isinstance(node, ast.Call) and not node.keywords:
-        called = (
-            node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        )
-        if called in _FUNCTIONS:
-            return _FUNCTIONS[called](*(_calculate(x, names, text) for x in node.args))
-    raise InputError(
-        f"--grid {text!r} has {ast.unparse(node)}: use numbers, names, + - * // % and "
-        f"{', '.join(_FUNCTIONS)}"
-    )

@@ -44,9 +44,8 @@ def find_needed(function: IrFunction, returns: bool = False) -> set[str]:
     Args:
         returns: whether what it returns is needed, too.
     """
-    sources: dict[str, list[str]] = defaultdict(list)
+    sources = link_values(function)
     roots: set[str] = set()
-    _link_region(function.body, sources)
     for op in walk(function.body):
         roots.update(steering_operands(op))
         if returns and op.name == "tt.return":
@@ -58,6 +57,13 @@ def find_needed(function: IrFunction, returns: bool = False) -> set[str]:
                 needed.add(name)
                 todo.append(name)
     return needed
+
+
+def link_values(function: IrFunction) -> dict[str, list[str]]:
+    """What each value of a function depends on at once."""
+    sources: dict[str, list[str]] = defaultdict(list)
+    _link_region(function.body, sources)
+    return sources
 
 
 def _link_region(region: IrRegion, sources: dict[str, list[str]]) -> None:

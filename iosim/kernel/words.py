@@ -18,12 +18,14 @@ class ArgumentTraffic:
         words: elements that no mask hides, in all programs together.
         hidden: elements that a mask or a bound hides.
         width: bytes of a word.
+        tile: the largest shape that one reference has.
         lines: places of the source that refer to it, with their words.
     """
 
     words: int = 0
     hidden: int = 0
     width: int = 0
+    tile: tuple[int, ...] = ()
     lines: dict[str, int] | None = None
 
 
@@ -46,6 +48,7 @@ class WordCounter:
         entry.words += words
         entry.hidden += lanes - words
         entry.width = reference.width
+        entry.tile = max(entry.tile, reference.tile, key=math.prod)
         assert entry.lines is not None
         line = reference.operation.location
         entry.lines[line] = entry.lines.get(line, 0) + words

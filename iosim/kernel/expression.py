@@ -1,0 +1,84 @@
+"""Expressions of a kernel's arguments, as people type them."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from iosim.base.errors import InputError, closest
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "cdiv": lambda a, b: -(-a // b),
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "int": int,
+    "next_power_of_2": lambda n: 1 << max(0, n - 1).bit_length(),
+}
+_OPERATORS: dict[type, Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.USub: operator.neg,
+}
+
+
+def calculate(option: str, text: str, names: Mapping[str, Any]) -> list[Any]:
+    """The values of expressions that commas separate.
+
+    Args:
+        option: what they are given for, as messages say it.
+        text: numbers, names, + - * // % ** and a few functions.
+        names: values by name; None where one isn't known.
+
+    Raises:
+        InputError: a name that isn't known, or something that is no expression.
+
+    >>> calculate("--grid", "cdiv(N, BLOCK), 2 * N", {"N": 100, "BLOCK": 64})
+    [2, 200]
+    """
+    try:
+        tree = ast.parse(f"({text},)", mode="eval").body
+    except SyntaxError:
+        raise InputError(
+            f"{option} {text!r} is no expression: write it like cdiv(N, BLOCK), Z*H"
+        ) from None
+    if not isinstance(tree, ast.Tuple):
+        raise InputError(f"{option} {text!r} is no expression")
+    return [_calculate(x, names, f"{option} {text!r}") for x in tree.elts]
+
+
+def _calculate(node: ast.expr, names: Mapping[str, Any], where: str) -> Any:
+    """The value of an expression: numbers, names, + - * // % and a few functions."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        return node.value
+    if isinstance(node, ast.Name):
+        if names.get(node.id) is None:
+            known = [n for n, v in names.items() if v is not None]
+            raise InputError(f"{where} needs {node.id}: {closest(node.id, known)}")
+        return names[node.id]
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        left, right = (_calculate(x, names, where) for x in (node.left, node.right))
+        if isinstance(node.op, ast.Pow) and abs(right) > 64:
+            raise InputError(f"{where}: an exponent of {right}")
+        try:
+            return _OPERATORS[type(node.op)](left, right)
+        except ZeroDivisionError:
+            raise InputError(f"{where} divides by zero") from None
+    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_calculate(node.operand, names, where))
+    if isinstance(node, ast.Call) and not node.keywords:
+        called = (
+            node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        )
+        if called in _FUNCTIONS:
+            return _FUNCTIONS[called](*(_calculate(x, names, where) for x in node.args))
+    raise InputError(
+        f"{where} has {ast.unparse(node)}: use numbers, names, + - * // % and "
+        f"{', '.join(_FUNCTIONS)}"
+    )
