@@ -50,8 +50,8 @@ class KernelDistance:
         """Sentences."""
         bound = self.bound.words or 0
         yield (
-            f"the lower bound {self.bound.name} (class once) for M = {self.M:,} words, what is live "
-            f"in a program: {bound:,.0f} words; the kernel moves {self.words:,}, "
+            f"the lower bound {self.bound.name} (class once) for M = {self.M:,} words, live in "
+            f"a program: {bound:,.0f} words; the kernel moves {self.words:,}, "
             f"{self.words / bound:.3g} times as many"
         )
         tiles = ", ".join(f"{k} = {v}" for k, v in self.tiles.items())

@@ -87,7 +87,7 @@ def describe_launch(
     >>> describe_launch(softmax, "rows", {"columns": 64}, {}, {"BLOCK": 64})
     Traceback (most recent call last):
         ...
-    iosim.base.errors.InputError: --grid needs rows: known: BLOCK, columns
+    iosim.base.errors.InputError: --grid 'rows' needs rows: known: BLOCK, columns
     """
     options = {k: v for k, v in constants.items() if k in COMPILER_OPTIONS}
     constants = {k: v for k, v in constants.items() if k not in options}

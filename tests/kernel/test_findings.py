@@ -89,7 +89,7 @@ def test_tiles_compares_constants() -> None:
         (["count", "docs/examples/panels.py::panels", "--grid", "1"], "no @triton.jit function"),
         (["count", SOFTMAX, "--grid", "1"], "--const BLOCK=64"),
         (["count", SOFTMAX, "--grid", "0", "--const", "BLOCK=64"], "positive integers"),
-        (["count", SOFTMAX, "--grid", "rows", "--const", "BLOCK=64"], "--grid needs rows"),
+        (["count", SOFTMAX, "--grid", "rows", "--const", "BLOCK=64"], "--grid 'rows' needs rows"),
         (["count", SOFTMAX, "--grid", "1/2", "--const", "BLOCK=64"], "use numbers, names"),
         (["count", SOFTMAX, "--grid", "(", "--const", "BLOCK=64"], "is no expression"),
         (["count", SOFTMAX, "--grid", "1,1,1,1", "--const", "BLOCK=64"], "one to three axes"),
