@@ -2,7 +2,7 @@
 
 An experiment is a module ``eNN_….py`` with an `EXPERIMENT`: a function that makes its tables from
 nothing (or from recorded measurements) and one that draws its figure from the tables alone.
-``python -m experiments.e01_words`` makes them anew in `data/`; ``iosim reproduce`` makes them in a
+``python -m experiments.e01_words`` makes them again in `data/`; ``iosim reproduce`` makes them in a
 temporary directory and compares.
 """
 

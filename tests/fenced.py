@@ -10,7 +10,7 @@ FENCE = re.compile(r"^```.*$", re.M)
 
 
 class FencedDocTests(doctest.DocTestParser):
-    """Reads a document whose sessions are fenced: a fence's line is no part of what is printed."""
+    """Reads a document whose sessions are fenced: a fence's line is not part of what is printed."""
 
     def parse(self, string: str, name: str = "<string>") -> list[Any]:
         return super().parse(FENCE.sub("", string), name)

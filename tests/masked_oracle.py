@@ -66,7 +66,9 @@ def case(
         heads if kv_heads is None else kv_heads,
         left,
         0 if causal else right,
-        0 if left == math.inf else sinks,  # where nothing is hidden at the left, they are no others
+        0
+        if left == math.inf
+        else sinks,  # where nothing is hidden at the left, there are no others
         {"lower right": N_k - N, "upper left": 0}[align],
     )
 

@@ -219,7 +219,7 @@ def dependent_schedules(draw: st.DrawFn, most: int = 9, lanes: bool = False) -> 
 
     Loops are in order or grids.  It loads, reserves, masks, multiplies, stores and frees over
     square tensors; buffers of outer loops change where no grid loop comes between.  L is a limit: a
-    size that is no axis, and may be 0.
+    size that is not an axis, and may be 0.
 
     Args:
         lanes: the outermost loops are grids of small tiles, whose buffers inner loops change.

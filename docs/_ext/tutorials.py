@@ -1,7 +1,7 @@
 """Tutorials: pages of Markdown, and the notebooks that are made from them.
 
 The page is the only source.  ``python docs/_ext/tutorials.py notebooks FOLDER`` writes each page of
-docs/tutorials as a notebook of Jupyter and as one of marimo, and ``… figures`` draws anew the
+docs/tutorials as a notebook of Jupyter and as one of marimo, and ``… figures`` draws again the
 figures that the pages show.
 
 On a page a session (a fence of ``pycon``) is code, and ``![…](img/NAME.svg)`` behind it shows the

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iosim.base.errors import InputError, closest
 
 WORD_BYTES: dict[str, int] = {"fp8": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8}
-# Of what is no number to compute with: ids of tokens, labels, masks.
+# Of what is not a number to compute with: ids of tokens, labels, masks.
 OTHER_BYTES: dict[str, int] = {"bool": 1, "int8": 1, "int32": 4, "int64": 8}
 
 

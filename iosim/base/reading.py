@@ -58,7 +58,7 @@ def read_text(path: str | Path, most: int = MOST_BYTES, *, pipes: bool = False) 
     try:
         return read_bytes(path, most, pipes=pipes).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"it is no UTF-8 text ({error})") from None
+        raise InputError(f"it is not UTF-8 text ({error})") from None
 
 
 def stored(path: str | Path) -> Path:
@@ -82,7 +82,7 @@ def read_bytes(path: str | Path, most: int = MOST_BYTES, *, pipes: bool = False)
     >>> read_bytes("/dev/zero")
     Traceback (most recent call last):
         ...
-    iosim.base.errors.InputError: it is no file
+    iosim.base.errors.InputError: it is not a file
     """
     try:
         where = stored(path)
@@ -123,14 +123,15 @@ def read_mask(path: str | Path) -> NDArray[Any]:
     >>> read_mask("/dev/null")
     Traceback (most recent call last):
         ...
-    iosim.base.errors.InputError: can't read /dev/null: it is no file; save a mask with numpy.save()
+    iosim.base.errors.InputError: can't read /dev/null: it is not a file; save a mask with \
+numpy.save()
     """
     import numpy as np
 
-    found, why = None, "it is no array of NumPy"
+    found, why = None, "it is not an array of NumPy"
     try:
         if Path(path).exists() and not Path(path).is_file():
-            raise OSError(None, "it is no file")
+            raise OSError(None, "it is not a file")
         found = np.load(path, allow_pickle=False)
     except Exception as error:  # a broken header raises nearly anything, tokenize.TokenError too
         why = getattr(error, "strerror", None) or why
@@ -197,7 +198,7 @@ def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _constant(text: str) -> Any:
-    raise InputError(f"{text} is no number")
+    raise InputError(f"{text} is not a number")
 
 
 def _float(text: str) -> float:
@@ -217,7 +218,7 @@ def _check_keys(text: str) -> None:
     parts = 0
     for found in _DOTTED.finditer(text):
         of_one = found[0].count(".") + 1
-        parts += of_one if of_one > 2 else 0  # 1.5 is no key
+        parts += of_one if of_one > 2 else 0  # 1.5 is not a key
         if of_one > MOST_PARTS or parts > MOST_PARTS_IN_ALL:
             break
     else:

@@ -198,7 +198,7 @@ def bounds_for(problem: Problem, M: int) -> tuple[BoundRow, ...]:
     """Every bound for this kind of problem, evaluated at M words of fast memory.
 
     Rows come in catalogue order; words count loads plus stores.  Raises InputError for an M that
-    is no size.
+    is not a size.
 
     >>> from iosim import MatMul
     >>> [(row.name, row.applies) for row in bounds_for(MatMul(64, 64, 64), 100)][:3]
@@ -278,7 +278,7 @@ def best_lower_bound(problem: Problem, M: int, klass: BoundClass | str = "once")
     schedule with one accumulator per sum that computes its scores once.  A registered schedule
     names its classes (`iosim.core.algorithms.Algorithm.classes`).
 
-    Raises InputError for an M that is no size, or an unknown class.
+    Raises InputError for an M that is not a size, or an unknown class.
 
     >>> from iosim import Attention
     >>> best = best_lower_bound(Attention(4096, 64), 1000)

@@ -272,7 +272,7 @@ class Bound:
     def why_not(self, problem: Problem, M: int) -> str | None:
         """Why the bound does not apply to `problem` with M words, or None where it applies.
 
-        Raises InputError for a problem of another kind, or an M that is no size.
+        Raises InputError for a problem of another kind, or an M that is not a size.
         """
         terms = self._terms(problem, M)
         return self._lack(problem.form) or self.outside(terms)

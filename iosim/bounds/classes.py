@@ -50,7 +50,7 @@ CLASSES: dict[str, BoundClass] = {
         ),
     )
 }
-# Those that are no part of another one: what a bound covers that says nothing of its class.
+# Those that are not part of another one: what a bound covers that says nothing of its class.
 WIDE = tuple(klass for klass in CLASSES.values() if not klass.within)
 
 
@@ -101,7 +101,7 @@ def covers(classes: Collection[BoundClass], klass: BoundClass | str) -> bool:
 
 
 def covers_wide(classes: Collection[BoundClass]) -> bool:
-    """Whether a bound of these classes is for all schedules of one that is no part of another.
+    """Whether a bound of these classes is for all schedules of one that is not part of another.
 
     A bound without classes is for a single algorithm, or for any.
 

@@ -80,7 +80,7 @@ class Ground:
         line: how many words are in a line; 1 unless lines are requested.
         tensors, arrays: by name.
         late: whether words become units only when they have been numbered, because what an
-            iteration adds to an address is no whole number of lines, or a layout is tiled.
+            iteration adds to an address is not a whole number of lines, or a layout is tiled.
         kinds: of boxes, where that is so.
     """
 

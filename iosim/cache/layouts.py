@@ -91,7 +91,7 @@ def checked(
         layouts: by tensor; those that are not named are row-major.
         tensors: the shape of each.
 
-    Raises InputError for a tensor that isn't there, and what is no layout.
+    Raises InputError for a tensor that isn't there, and what is not a layout.
     """
     found: dict[str, Layout] = dict.fromkeys(tensors, "row-major")
     for name, given in (layouts or {}).items():

@@ -163,7 +163,7 @@ def check_time(
         accesses: of the stream.
         times: how many caches they go through.
         why: why nothing quicker answers.
-        whole: whether all of the stream has to be in memory, so that waiting is no way out.
+        whole: whether all of the stream has to be in memory, so that waiting is not a way out.
         trace: whether they are of a file, which has no sizes to choose.
     """
     speed = COMPILED if available() else PLAIN

@@ -2,9 +2,9 @@
 
 Such is the L2 of large GPUs: two halves, and an SM reads through the half of its side.  What that
 half misses and the other holds comes from there, and is kept in both from then on; only what none
-holds is loaded from behind.  Looking into another part is no use of it: what a part holds depends
-on its own side alone.  A write goes to its side's part, and copies in others take it over; dirty
-is the line where it was written last.
+holds is loaded from behind.  Looking into another part is not a use of it: what a part holds
+depends on its own side alone.  A write goes to its side's part, and copies in others take it over;
+dirty is the line where it was written last.
 """
 
 from __future__ import annotations

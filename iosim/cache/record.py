@@ -35,7 +35,7 @@ class Cache:
             another in a stream of lines; in a stream of words each of these misses again.
         seed: of policies that draw.
 
-    Raises InputError for a policy that is not there, a capacity that is no whole number of lines
+    Raises InputError for a policy that is not there, a capacity that is not a whole number of lines
     or less than one, ways that don't divide the lines or don't suit the policy.
 
     >>> Cache(capacity=4096, line_words=32, ways=8).sets
@@ -78,7 +78,7 @@ or 104 words, or other ways
         """A field as a Python int."""
         number = whole_number(value := getattr(self, name))
         if number is None:
-            raise InputError(f"{name}={value!r} is no whole number: give one")
+            raise InputError(f"{name}={value!r} is not a whole number: give one")
         if least is not None and number < least:
             raise InputError(f"{name}={value}: give {least} or more")
         object.__setattr__(self, name, number)
@@ -159,6 +159,7 @@ class Traffic:
 
 
 def check_cache(given: Any) -> None:
-    """Raise InputError for what is no `Cache`."""
+    """Raise InputError for what is not a `Cache`."""
     if not isinstance(given, Cache):
-        raise InputError(f"{given!r} is no cache: give one like Cache(capacity=4096, policy='lru')")
+        like = "Cache(capacity=4096, policy='lru')"
+        raise InputError(f"{given!r} is not a cache: give one like {like}")

@@ -1,15 +1,15 @@
 """What a program references without explicit loads: its tree, with operands, not transfers.
 
 A buffer that is loaded, and written by no operation while it is resident, *is* the tensor's words:
-operands that name it reference those, and its `Load` is no access.  (Where the tensor is stored to
-meanwhile, the buffer holds what it was before, and is none of its words.)  Every other buffer is a
-local array with addresses of its own, the same in every iteration; a `Load` into one reads the
-tensor's words and then writes the array's, and a `Store` reads the buffer's words and then writes
-the tensor's.  `Alloc` and `Free` are no accesses.
+operands that name it reference those, and its `Load` is not an access.  (Where the tensor is
+stored to meanwhile, the buffer holds what it was before, and is none of its words.)  Every other
+buffer is a local array with addresses of its own, the same in every iteration; a `Load` into one
+reads the tensor's words and then writes the array's, and a `Store` reads the buffer's words and
+then writes the tensor's.  `Alloc` and `Free` are not accesses.
 
 An operation is atomic: it reads the operands of `OPS[name].reads` in that order, each one row by
 row, and then writes those of `writes`.  An index that is read from a resident word (`At`) reads
-that word where its `Load` or `Store` stands, even if that is no access itself.
+that word where its `Load` or `Store` stands, even if that is not an access itself.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Touch:
 
 @dataclass(frozen=True, eq=False)
 class Straight:
-    """Neighboring nodes that are no loops, and the spans among theirs that follow open tiles."""
+    """Neighboring nodes that are not loops, and the spans among theirs that follow open tiles."""
 
     body: tuple[Touch, ...]
     spans: tuple[Span, ...]

@@ -126,7 +126,7 @@ def of_arrays(
         addresses: the size of the address space; none: up to the largest address.
         chunk: accesses in one chunk.
 
-    Raises InputError for numbers that are no addresses, and marks of another length.
+    Raises InputError for numbers that are not addresses, and marks of another length.
 
     >>> stream = of_arrays([5, 6, 5], [False, True, False])
     >>> stream.length, stream.addresses
@@ -165,10 +165,10 @@ def of_arrays(
 
 
 def check_stream(given: Any) -> None:
-    """Raise InputError for what is no stream."""
+    """Raise InputError for what is not a stream."""
     if not isinstance(given, Stream):
         raise InputError(
-            f"{type(given).__name__} is no stream of accesses: make one with touches(), "
+            f"{type(given).__name__} is not a stream of accesses: make one with touches(), "
             "transfers(), of_arrays() or read_trace()"
         )
 

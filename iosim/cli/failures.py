@@ -69,5 +69,5 @@ def _line(text: str) -> str:
 
 def _silence() -> None:
     """Discard what is still buffered: at exit the interpreter would try to write it again."""
-    with contextlib.suppress(OSError, ValueError):  # it may be no real file
+    with contextlib.suppress(OSError, ValueError):  # it may be not a real file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -36,7 +36,7 @@ def lab(save: Path | None, exercises: Path | None, schedule: str | None, show: b
 
     suffix = save.suffix.lower() if save else ".html"
     if suffix not in _SUFFIXES:
-        raise InputError(f"'{save}' is no page: name a file in {', '.join(_SUFFIXES)}")
+        raise InputError(f"'{save}' is not a page: name a file in {', '.join(_SUFFIXES)}")
     with without_collection(), watching() as line:
         own = read_exercises(exercises)
         data = payload(

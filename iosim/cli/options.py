@@ -52,7 +52,7 @@ Sizes = Mapping[str, str]
 
 # The most processes that ``--workers`` takes; more are taken for a typing error.
 MOST_WORKERS = 1024
-# The width of a table where the output is no terminal.
+# The width of a table where the output is not a terminal.
 WIDTH = 140
 
 # Problems with the sizes and options of attention.
@@ -245,7 +245,7 @@ class _AnyPath(click.ParamType[Path]):
         try:
             os.fspath(value).encode()
         except UnicodeEncodeError:  # Arrow and DuckDB take no other names
-            raise InputError(f"{os.fspath(value)!r} is no UTF-8 text: use another name") from None
+            raise InputError(f"{os.fspath(value)!r} is not UTF-8 text: use another name") from None
         return Path(value)
 
 
@@ -411,7 +411,8 @@ as_json = click.option("--json", "as_json", is_flag=True, help="print JSON")
 
 
 def problem_from(kind: str, given: Sizes, model: str | None = None) -> Any:
-    """A problem of one kind from typed sizes and options, which win over those of a model.
+    """A problem of one kind from typed sizes and options, which take precedence over those of a
+    model.
 
     What a model and a batch set is printed on stderr.
     """

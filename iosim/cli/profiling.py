@@ -180,7 +180,7 @@ def _pattern(kernel: str | None) -> re.Pattern[str]:
     try:
         return re.compile(kernel or "")
     except re.error as error:
-        raise InputError(f"--kernel {kernel!r} is no regular expression: {error}") from None
+        raise InputError(f"--kernel {kernel!r} is not a regular expression: {error}") from None
 
 
 def _check_out(out: Path | None) -> None:

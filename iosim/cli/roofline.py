@@ -194,7 +194,7 @@ def _of_operator(
 
 
 def _settings(name: str, told: dict[str, str]) -> dict[str, int]:
-    """What is typed and is no size, taken out."""
+    """What is typed and is not a size, taken out."""
     has = "devices" in OPERATORS[SINGLE[name][0]].settings
     if has and "P" not in told:
         raise InputError(f"{name} needs --P: give it")

@@ -146,7 +146,7 @@ def _print_runs(report: Report) -> None:
 
 
 def _print_schedules(report: Report) -> None:
-    """A row for each schedule, and what the columns hold where that is no number."""
+    """A row for each schedule, and what the columns hold where that is not a number."""
     from iosim.report.verify import SLOPE_TOLERANCE, by_schedule
 
     def holds(value: bool | None) -> str:

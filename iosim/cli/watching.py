@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 # Seconds between two updates, and before the first one, so that what is quick shows nothing.
 PAUSE = 0.2
-# The same where stderr is no terminal, but a file or a pipe, and nothing can be written over; and
-# the least share of all seconds so far, so that a run of hours doesn't fill a log.
+# The same where stderr is not a terminal, but a file or a pipe, and nothing can be written over;
+# and the least share of all seconds so far, so that a run of hours doesn't fill a log.
 PAUSE_OF_LINES, SHARE = 10.0, 0.1
 
 

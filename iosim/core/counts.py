@@ -80,4 +80,4 @@ class Counts(Tabled):
 
 def _check_direction(direction: str) -> None:
     if direction not in ("load", "store"):
-        raise KeyError(f"{direction!r} is no direction: load or store")
+        raise KeyError(f"{direction!r} is not a direction: load or store")

@@ -35,7 +35,7 @@ MOST_DIGITS = 100
 # Characters of what was typed that a message repeats.
 MOST_SHOWN = 80
 _STEP = re.compile(r"(x|\+)([0-9]+(?:\.[0-9]+)?)")
-# Thousands are grouped in threes or not at all, so that 1,0,2,4 is no number.
+# Thousands are grouped in threes or not at all, so that 1,0,2,4 is not a number.
 _THOUSANDS = r"[0-9]{1,3}(?:,[0-9]{3})+"
 _POWER = r"[0-9]+(?:\^|\*\*)[0-9]+"
 _NUMBER = rf"{_POWER}|[+-]?(?:{_THOUSANDS}|[0-9]+(?:_[0-9]+)*)"
@@ -247,7 +247,7 @@ def parse_words(name: str, text: str, dtype: str | None = None, least: int = 1) 
 
 
 def _units_of(text: str) -> str:
-    """What to give in place of a text that is no size: its number, where only the case is wrong.
+    """What to give in place of a text that is not a size: its number, where only the case is wrong.
 
     >>> _units_of("96kb")
     'write 96KiB (binary) or 96KB (decimal)'

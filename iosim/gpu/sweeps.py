@@ -1,9 +1,9 @@
 """Programs that sweep K and V at speeds of their own: a drift from a seed, for teaching and tests.
 
-How far programs drift apart on a chip is no property of the schedule, and `iosim.gpu.l2` needs the
-clock readings of a run to say what it costs.  Here the drift is chosen instead: every item takes
-longer than the fastest possible one by a share that is drawn at random, up to a given most.  Where
-programs are kept in lockstep they wait for each other at barriers, as in the kernels that
+How far programs drift apart on a chip is not a property of the schedule, and `iosim.gpu.l2` needs
+the clock readings of a run to say what it costs.  Here the drift is chosen instead: every item
+takes longer than the fastest possible one by a share that is drawn at random, up to a given most.
+Where programs are kept in lockstep they wait for each other at barriers, as in the kernels that
 `iosim.gpu.emitter.kernels.Lockstep` makes.  The reads are then those of `l2.read_bytes`.
 
 All times are whole numbers, so that any other program can draw the same ones.
@@ -96,7 +96,7 @@ class Sweeps:
         """
         if self.blocks % pieces:
             raise InputError(
-                f"{self.blocks} blocks are no whole number of them in each of {pieces} pieces: "
+                f"{self.blocks} blocks are not a whole number of them in each of {pieces} pieces: "
                 "give a divisor"
             )
         clock = drifting(self.programs, self.drift, self.seed, self.every)(

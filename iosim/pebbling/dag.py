@@ -25,7 +25,7 @@ class Dag(Displayed):
     words of each vertex, in the order of `preds`: what its value takes of fast memory, and what
     each transfer of it costs; one of each by default.  Vertices are put in topological order, ties
     in the given order.  Raises InputError for a cyclic graph, an unknown vertex, an empty graph, or
-    words that are no whole numbers above 0, one for a vertex.
+    words that are not whole numbers above 0, one for a vertex.
 
     >>> dag = Dag("sum", {"a": (), "b": (), "c": ("a", "b")}, outputs=("c",), words=(1, 4, 4))
     >>> dag.inputs, dag.preds["c"], dag.words_of["b"], dag.least_memory()
@@ -171,7 +171,7 @@ def short(name: object) -> str:
 
 
 def check_dag(value: object) -> None:
-    """Raise InputError for what is no graph.
+    """Raise InputError for what is not a graph.
 
     >>> check_dag("pyramid")
     Traceback (most recent call last):

@@ -187,7 +187,8 @@ def weight(attributes: Mapping[str, Any], at: str) -> object:
 
 
 def marked(attributes: Mapping[str, Any], name: str, at: str) -> bool:
-    """Whether a vertex is marked, as an output say; raises InputError where that is no yes or no.
+    """Whether a vertex is marked, as an output say; raises InputError where that is neither yes
+    nor no.
 
     >>> marked({"output": True}, "output", ""), marked({}, "sum", "")
     (True, False)

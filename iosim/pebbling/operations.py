@@ -7,9 +7,9 @@ A *fused* term t (`Dag.fused`) of a sum s may be made apart, which takes a red p
 next to its operands P, or be added on the fly, with P and s red.  How it is listed depends on the
 weights.
 
-If w(t) ≥ w(s), t is *folded*: it is no value, and its one operation adds it on the fly.  No optimum
-is lost.  Take a schedule that makes t at a and adds it at b.  Change it: add t to s on the fly at
-a, and until b keep s red whenever s or t was red.
+If w(t) ≥ w(s), t is *folded*: it is not a value, and its one operation adds it on the fly.  No
+optimum is lost.  Take a schedule that makes t at a and adds it at b.  Change it: add t to s on the
+fly at a, and until b keep s red whenever s or t was red.
 
 - It fits: where only t was red, s takes w(s) ≤ w(t) words; at a and b there is less to hold.
 - It loads no more.  From a to b let t be red in k intervals, the first of which begins at a, and

@@ -55,7 +55,7 @@ def segments(dag: Dag, moves: Iterable[Move], s: int) -> list[Segment]:
     """Cut a game into segments of s transfers each, the last one perhaps with fewer.
 
     A cut is made before the transfer that would be one too many.  The moves are those of a legal
-    game of whole vertices.  Raises InputError for a move "add", and where s is no size.
+    game of whole vertices.  Raises InputError for a move "add", and where s is not a size.
 
     >>> from iosim.pebbling import optimum, pyramid
     >>> best = optimum(pyramid(2), M=4)
@@ -110,7 +110,7 @@ def fewest_parts(dag: Dag, S: int) -> int:
     Each part has a dominator of at most S vertices (every path from an input to the part meets it)
     and a minimum of at most S (vertices without a successor in the part), and no edge leads from a
     later part into an earlier one.  Raises InputError where the graph has too many prefixes to
-    search, and where S is no size.
+    search, and where S is not a size.
 
     Prefixes are searched: sets of vertices with all their operands.  A larger prefix is never
     worse, since what it has taken from the next part makes neither its dominator nor its minimum

@@ -16,7 +16,7 @@ class States:
 
     R is the set of red values.  Without recomputation, A is the set of operations done and D that
     of the dirty values, red and not blue.  With recomputation, A is the set of blue values that
-    are no inputs, and D is empty.
+    are not inputs, and D is empty.
     """
 
     A: Words

@@ -146,7 +146,7 @@ def _swept(table: str | os.PathLike[str], rows: Sequence[Row]) -> list[dict[str,
     counted = [{x: row[x] for x in names} for row in rows if row["total_words"] is not None]
     for row in counted:
         if any(not isinstance(row[x], int | float) or row[x] < 0 for x in names[-3:]):
-            raise InputError(f"{str(table)!r} has the row {row}: its words are no numbers")
+            raise InputError(f"{str(table)!r} has the row {row}: its words are not numbers")
     return counted
 
 

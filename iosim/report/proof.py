@@ -70,7 +70,7 @@ class Step:
 
 
 class NotInstalled(Exception):
-    """A step needs a program that is no Python package; `command` installs it.
+    """A step needs a program that is not a Python package; `command` installs it.
 
     The step is "not run", and optional: what it checks is checked by hand or otherwise, too.
     """
@@ -85,7 +85,7 @@ class StepResult:
 
     `status` is "passed", "failed" or "not run"; `scope` is the step's own line (None unless it
     passed), `detail` the reason (None if it passed), `seconds` the time it took.  An `optional` one
-    was not run for want of a program that is no Python package.
+    was not run for want of a program that is not a Python package.
     """
 
     theorem: str

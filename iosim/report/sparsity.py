@@ -4,7 +4,7 @@ FlashAttention's Proposition 4 says that block-sparse attention moves Θ(Nd + N�
 is the share of blocks that are marked.  Here the pattern is any array of blocks, the words are the
 exact count of `block_sparse`, and the bound is the constant-tight one for the Π pairs that this
 pattern has, 4Πd²/M and the compulsory words.  With d_v columns of V, d² is ((d + d_v)/2)²; heads
-that share K and V need their rows once; and scores that a causal mask hides are no pairs.
+that share K and V need their rows once; and scores that a causal mask hides are not pairs.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def read_csv(
         needs: columns that must be there.
         numbers: columns whose every cell must be a positive finite number.
 
-    Raises InputError where the file is missing, is no table, has no rows, lacks a column, or
+    Raises InputError where the file is missing, is not a table, has no rows, lacks a column, or
     holds something else in a column of numbers; the line is named.
     """
     try:
@@ -69,7 +69,7 @@ def read_csv(
         for name in numbers:
             value = row[name]
             if not isinstance(value, (int, float)) or not 0 < value < math.inf:
-                raise InputError(f"{str(path)!r}, line {line}: {name} is {value!r}: mend the line")
+                raise InputError(f"{str(path)!r}, line {line}: {name} is {value!r}: fix the line")
     return rows
 
 

@@ -111,7 +111,7 @@ class Report:
     """The results of one verification.
 
     Attributes:
-        tolerance: the largest `max_error` that is no failure.
+        tolerance: the largest `max_error` that is not a failure.
         sizes: the values of M.
         least: the smallest M of each schedule that supports the problem's options.
     """

@@ -48,7 +48,7 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         why = error.strerror or str(error).splitlines()[0]
         raise IosimError(
-            f"cannot write to {str(path)!r} ({why}): rows reported done are safe; mend it and run "
+            f"cannot write to {str(path)!r} ({why}): rows reported done are safe; fix it and run "
             "the same command again"
         ) from error
 

@@ -216,7 +216,7 @@ class Sweep:
 
     @classmethod
     def from_toml(cls, path: str | Path, **options: Any) -> Sweep:
-        """A sweep from a file of options; `options` that are given win over the file's.
+        """A sweep from a file of options; explicit `options` take precedence over the file's.
 
         Raises InputError where the file cannot be read, and as `of` does.
         """

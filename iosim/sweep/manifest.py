@@ -57,7 +57,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
                 f"{str(folder)!r} has lost its {MANIFEST}: the iosim sweep command that filled it "
                 "writes it again and keeps the shards"
             ) from None
-        what = "holds no sweep" if folder.is_dir() else "is no directory, so it holds no sweep"
+        what = "holds no sweep" if folder.is_dir() else "is not a directory, so it holds no sweep"
         raise InputError(f"{str(folder)!r} {what}: give one that iosim sweep wrote") from None
     except OSError as error:
         raise IosimError(f"cannot read {str(file)!r} ({error.strerror})") from error
@@ -107,7 +107,7 @@ _OLD = "old"
 def _wrong(told: Any) -> str:
     """What is wrong with a manifest; `_OLD` for one of an older format, and "" for nothing."""
     if not isinstance(told, dict):
-        return "it is no object"
+        return "it is not an object"
     if "sha256" not in told and (
         told == {"kind": "combined"} or {"kind", "id", "sweep", "programs"} <= told.keys()
     ):

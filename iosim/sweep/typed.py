@@ -29,7 +29,7 @@ def as_text(name: str, value: Any) -> str:
         return value
     number = whole_number(value)
     if number is None:
-        raise InputError(f"{name} = {value!r} is no value: give text, whole numbers, or a list")
+        raise InputError(f"{name} = {value!r} is not a value: give text, whole numbers, or a list")
     return _format_value(number)
 
 
@@ -55,8 +55,8 @@ def as_rows(value: Any) -> int:
     number = whole_number(value)
     if number is None or not 1 <= number <= LONGEST_AXIS:
         raise InputError(
-            f"shard_rows = {_format_value(value)} is no number of points: give a whole number from "
-            f"1 to {LONGEST_AXIS}"
+            f"shard_rows = {_format_value(value)} is not a number of points: give a whole number "
+            f"from 1 to {LONGEST_AXIS}"
         )
     return number
 

@@ -59,7 +59,7 @@ def test_a_table_that_has_no_figure_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="as Parquet"):
         plot.plot_table(broken, tmp_path / "figure")
     table.write_text("algorithm,M_words,total_words,lower_bound_words\nflash2,3,many,4\n")
-    with pytest.raises(InputError, match="are no numbers"):
+    with pytest.raises(InputError, match="are not numbers"):
         plot.plot_table(table, tmp_path / "figure")
 
 

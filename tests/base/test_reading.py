@@ -157,7 +157,7 @@ def test_a_damaged_packed_file_is_named(tmp_path: Path) -> None:
     packed.unlink()
     packed.mkdir()
     assert "there is no such file" in one_line(read_bytes, path)
-    assert "it is no file" in one_line(read_bytes, packed)
+    assert "it is not a file" in one_line(read_bytes, packed)
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -306,7 +306,7 @@ def test_a_device_is_not_read(words: tuple[str, ...]) -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, hard)),
     )
     assert done.returncode == 2
-    assert re.search("it is no file|it is a device", done.stderr)
+    assert re.search("it is not a file|it is a device", done.stderr)
     assert done.stderr.count("\n") == 1
     one_line(read_report, Path("/dev/zero"))
 

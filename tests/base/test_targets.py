@@ -137,7 +137,7 @@ def test_pictures_are_checked_beforehand(tmp_path: Path) -> None:
         (("plot", "."), "'.' holds no sweep: give one that iosim sweep wrote"),
         (("plot", ""), "the name of the table is empty"),
         (("plot", "folder"), "'folder' holds no sweep: give one that iosim sweep wrote"),
-        (("optimal", "folder", "--M", "4"), "cannot read 'folder' (it is no file): give a file"),
+        (("optimal", "folder", "--M", "4"), "cannot read 'folder' (it is not a file): give a file"),
         (("optimal", "", "--M", "4"), "matmul, attention, attention-backward nor a file: give one"),
         (("gpu", "figure", ".", "."), "is a directory: name the figure|holds no record"),
         (("verify", "--out", ""), "--out is empty"),

@@ -5,7 +5,7 @@ C words moves is one, where M is C and what **passes by**: words that the operat
 read, still needs, and the cache no longer holds, or never took in (`bypass`, and policies that let
 a word go in the middle of an operation).  At most all words of one operation pass by; none do where
 LRU has room for an operation.  Words count as stored where they are written back and then read
-again, or are the result: writing back what nobody reads is no part of the computation, and a bound
+again, or are the result: writing back what nobody reads is not part of the computation, and a bound
 says nothing of it.  So for every policy, with and without bypass, ::
 
     loads + write-backs + flush  ≥  loads + stores that count  ≥  bound(C + words that pass by)

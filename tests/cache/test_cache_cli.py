@@ -404,7 +404,7 @@ def test_what_would_take_days_is_refused_at_once_in_one_line(tmp_path, words, wh
     assert why in done.stderr
     assert done.stderr.count("\n") == 1
     if "--method" not in words:
-        # OPT needs all of the stream in memory: to wait is no way out.
+        # OPT needs all of the stream in memory: to wait is not a way out.
         way = "or LRU" if "opt" in words else "or take --method stream to wait that long"
         assert way in done.stderr
     assert not list(tmp_path.iterdir())

@@ -314,7 +314,7 @@ def test_our_format_is_known_by_its_beginning(tmp_path: Path) -> None:
     write_trace(flash2(), tmp_path / "x.iosim")
     (tmp_path / "x.iosim").rename(tmp_path / "trace")
     assert both(read_trace(tmp_path / "trace")) == both(flash2())
-    with pytest.raises(InputError, match="a trace of iosim's own format, which is no csv"):
+    with pytest.raises(InputError, match="a trace of iosim's own format, which is not csv"):
         read_trace(tmp_path / "trace", form="csv")
     with pytest.raises(InputError, match="says itself what its addresses are"):
         read_trace(tmp_path / "trace", line_words=4)
@@ -323,7 +323,7 @@ def test_our_format_is_known_by_its_beginning(tmp_path: Path) -> None:
 def test_paths(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such file"):
         read_trace(tmp_path / "x.csv")
-    with pytest.raises(InputError, match="it is no file"):
+    with pytest.raises(InputError, match="it is not a file"):
         read_trace(tmp_path)
     with pytest.raises(InputError, match=r"tells no format of traces: let it end in .iosim"):
         write_trace(flash2(), tmp_path / "x.txt")

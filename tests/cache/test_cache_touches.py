@@ -329,7 +329,7 @@ def test_paged_asks_for_its_table() -> None:
     instance = iosim.bind(iosim.algorithm("paged").program_for(problem), problem.sizes, {"B_r": 1})
     with pytest.raises(InputError, match="reads where table says, which is data: in Python, give"):
         touches(instance)
-    with pytest.raises(InputError, match=r"table\[0, 1\] = 9 is no position on pages"):
+    with pytest.raises(InputError, match=r"table\[0, 1\] = 9 is not a position on pages"):
         touches(instance, positions={"table": [[0, 9]]})
     with pytest.raises(InputError, match="reads no positions from 'Q'"):
         touches(instance, positions={"Q": [[0, 9]], "table": [[0, 1]]})

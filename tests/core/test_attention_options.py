@@ -381,5 +381,5 @@ def test_rows_that_nothing_sees_are_not_kept(W):
 
 
 def test_a_hold_ends_by_a_limit():
-    with pytest.raises(iosim.ProgramError, match="W ends by N, which is no limit: name one"):
+    with pytest.raises(iosim.ProgramError, match="W ends by N, which is not a limit: name one"):
         iosim.build("held", iosim.Attention, lambda b: b.stationary("N", "W", "N"))

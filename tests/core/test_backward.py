@@ -82,7 +82,7 @@ def test_the_best_schedule_is_of_the_class() -> None:
 
 
 def test_a_run_is_held_against_bounds_of_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bound of `once` above a count of two_kernels is no failure; of `recompute` it is."""
+    """A bound of `once` above a count of two_kernels is not a failure; of `recompute` it is."""
     problem, M = AttentionBackward(12, 3), 60
     hbm = problem.random()
     want = problem.reference(hbm)

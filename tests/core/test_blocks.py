@@ -362,7 +362,7 @@ def test_marks_without_a_clear_meaning_are_refused() -> None:
                     pass
 
     assert "runs where 'm'" in refused(lambda b: loops(b, nothing, where="m"))
-    assert "'a b' is no name" in refused(lambda b: loops(b, nothing, where=("a b", None)))
+    assert "'a b' is not a name" in refused(lambda b: loops(b, nothing, where=("a b", None)))
     assert "where m and None: give an open tile" in refused(
         lambda b: loops(b, nothing, where=("m", None))
     )
@@ -401,7 +401,7 @@ def test_count_takes_a_mask_from_a_file(tmp_path: Any) -> None:
         assert json.loads(done.stdout)["by_tensor"]["load"] == {"K": 54, "Q": 20, "V": 54}
     for words, says in (
         (["--M", "70", *tiles, "--mask", f"blocks={bad}"], "is 2 × 3, and the tiles make 3 × 3"),
-        (["--M", "70", *tiles, "--mask", f"blocks={text}"], "it is no array of NumPy"),
+        (["--M", "70", *tiles, "--mask", f"blocks={text}"], "it is not an array of NumPy"),
         (["--M", "70", *tiles, "--mask", f"blocks={text}x"], "No such file"),
         (["--M", "70", *tiles, "--mask", "blocks"], "names no file"),
         (["--M", "70", *tiles], "needs the block mask blocks"),
@@ -436,7 +436,7 @@ def test_a_damaged_mask_is_one_line(tmp_path: Any) -> None:
         else:
             said.append("")
             assert isinstance(found, np.ndarray)
-    refused = f"can't read {path}: it is no array of NumPy; save a mask with numpy.save()"
+    refused = f"can't read {path}: it is not an array of NumPy; save a mask with numpy.save()"
     assert {*said} == {"", refused}
     assert said[-5:] == [refused] * 5
 

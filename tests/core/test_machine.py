@@ -143,9 +143,9 @@ def test_inputs_are_checked() -> None:
         iosim.count(program)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="copy solves copy, not attention"):
         iosim.optimal_tiles(program, iosim.Attention(4, 4), 9)
-    with pytest.raises(KeyError, match="is no direction"):
+    with pytest.raises(KeyError, match="is not a direction"):
         iosim.count(instance)["laod", "X"]  # type: ignore[index]
-    with pytest.raises(KeyError, match="is no direction"):
+    with pytest.raises(KeyError, match="is not a direction"):
         iosim.count(instance).by_tensor("loads")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="show takes a program, got Instance"):
         iosim.show(instance)  # type: ignore[arg-type]

@@ -252,7 +252,7 @@ def test_bad_tables_are_refused_in_one_line() -> None:
         return change
 
     for value, told in ((4.0, "4"), (-1.0, "-1"), (0.5, "0.5"), (math.nan, "nan")):
-        message = f"table[1, 0] = {told} is no position on pages: give whole numbers in 0..3"
+        message = f"table[1, 0] = {told} is not a position on pages: give whole numbers in 0..3"
         assert wrong(set_entry(value)) == [message] * 3
     for said in wrong(lambda table: table[:, :1], reference=False):
         assert "table has shape (2, 1), the problem needs (2, 2)" in said
@@ -347,9 +347,9 @@ def test_positions_come_as_they_were_loaded() -> None:
             b.free(b.load("X", here, "c"))
 
     for schedule, said in (
-        (changed, "@at is no position on m: at must be one word as it was loaded from a tensor of"),
-        (from_zeros, "@at is no position on m"),
-        (numbers, "@at is no position on m"),
+        (changed, "@at is not a position on m: at must be one word as it was loaded from a tensor"),
+        (from_zeros, "@at is not a position on m"),
+        (numbers, "@at is not a position on m"),
         (stored, "@at: only loads take a position that is read, and one each"),
         (late, "@at is used after at was freed: load it again"),
     ):

@@ -35,10 +35,10 @@ def test_a_field_or_a_tensor_that_names_no_axis_is_one_line() -> None:
         n: int = axis("entries")
         inputs: ClassVar[tuple[Tensor, ...]] = (Tensor("X", ("m",)),)
 
-    with pytest.raises(InputError, match=r"Plain\.n is no axis: declare it as n: int = axis"):
+    with pytest.raises(InputError, match=r"Plain\.n is not an axis: declare it as n: int = axis"):
         Plain(3)
     for problem, said in (
-        (Plain, r"Plain\.n is no axis"),
+        (Plain, r"Plain\.n is not an axis"),
         (Misspelt, "tensor X has an axis 'm' that problem plain doesn't have: known: n"),
     ):
         with pytest.raises(IosimError, match=said):

@@ -308,12 +308,12 @@ def broken_buffer(b: Builder) -> None:
         (broken_edge_name, "None in a bound: give a size, a whole number, or an edge"),
         (broken_edge_factor, "i.start times 0.5 in a bound: give a whole number"),
         (broken_handle, "x is used after it was freed: load it again"),
-        (broken_buffer_name, "'x y' is no name: give letters, digits and _, like x0"),
-        (broken_parameter_name, "'B=r' is no name"),
+        (broken_buffer_name, "'x y' is not a name: give letters, digits and _, like x0"),
+        (broken_parameter_name, "'B=r' is not a name"),
         (broken_index, "X is indexed by 3: give a tile, an axis, or b.span"),
-        (broken_names, "3 is no axis: give its name, like 'n'"),
-        (broken_tensor_name, "3 is no tensor: give its name"),
-        (broken_buffer, "'x' is no buffer: load or allocate one"),
+        (broken_names, "3 is not an axis: give its name, like 'n'"),
+        (broken_tensor_name, "3 is not a tensor: give its name"),
+        (broken_buffer, "'x' is not a buffer: load or allocate one"),
         (broken_break, "break, return or next() left a loop"),
         (broken_leak, "x not freed at the end of loop i: free them"),
         (broken_twice, "buffer 'x' is already resident: free it or choose a name"),
@@ -434,8 +434,8 @@ def test_which_tile_or_buffer_a_handle_is_of_is_known() -> None:
         (lambda b, h, i, j, q: b.load("K", i, "d"), "K[heads, N, d] is indexed by [N, d]"),
         (lambda b, h, i, j, q: b.load("K", h, 0, "d"), "K is indexed by 0: give a tile"),
         (lambda b, h, i, j, q: b.load("K", h, i, "D"), "unknown axis 'D': did you mean 'd'?"),
-        (lambda b, h, i, j, q: b.load(q, h, i, "d"), "buffer q is no tensor: give its name"),
-        (lambda b, h, i, j, q: b.free("q"), "'q' is no buffer: load or allocate one"),
+        (lambda b, h, i, j, q: b.load(q, h, i, "d"), "buffer q is not a tensor: give its name"),
+        (lambda b, h, i, j, q: b.free("q"), "'q' is not a buffer: load or allocate one"),
         (lambda b, h, i, j, q: b.zeros("x", i), "x not freed at the end of loop j: free them"),
         (lambda b, h, i, j, q: next(b.tiles("N", "B_c")), "next() left a loop of the schedule"),
         (lambda b, h, i, j, q: b.number(3), "number of 3: give an open tile"),
@@ -623,7 +623,7 @@ test(n; )
         (lambda: Affine(0, (("n", 0.5),)), "0.5 in a bound"),  # type: ignore[arg-type]
         (lambda: Affine(0, (("n", 1), ("n", 1))), "a bound names n twice"),
         (lambda: Affine(0, ((3, 1),)), "3 in a bound"),  # type: ignore[arg-type]
-        (lambda: Edge(Tile("i", "n"), "middle"), "'middle' is no end of tile i"),  # type: ignore[arg-type]
+        (lambda: Edge(Tile("i", "n"), "middle"), "'middle' is not an end of tile i"),  # type: ignore[arg-type]
     ],
 )
 def test_a_bound_written_by_hand_is_one_that_can_be_counted(make: Any, message: str) -> None:

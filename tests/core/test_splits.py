@@ -435,7 +435,7 @@ def test_trees_by_hand_are_checked() -> None:
     """A number on an axis of other tiles could leave it."""
     program = SPLIT.program
     (axis,) = program.derived
-    with pytest.raises(ProgramError, match="is no position on splits"):
+    with pytest.raises(ProgramError, match="is not a position on splits"):
         check(replace(program, derived=(replace(axis, step="B_c"),)))
     with pytest.raises(ProgramError, match="has no step along"):
         check(replace(program, derived=(replace(axis, step="nothing"),)))

@@ -567,7 +567,7 @@ def test_tiles_over_parts_of_a_given_length(schedule: Any) -> None:
     ],
 )
 def test_a_program_of_another_problem_is_refused(ask: Any) -> None:
-    """Also where sizes have the same names: a backward pass is no answer to a forward one."""
+    """Also where sizes have the same names: a backward pass is not an answer to a forward one."""
     program = iosim.algorithm("flash2_backward").program
     assert ask(program, iosim.AttentionBackward(64, 8))
     with pytest.raises(InputError, match="flash2_backward solves attention-backward, not attent"):

@@ -223,7 +223,7 @@ def test_spans_on_the_lattice_of_powers_of_two(start: Any, stop: Any) -> None:
 
 
 def test_where_no_tiling_is_valid() -> None:
-    """The sizes, the spans and the next step are named, and it is no question of capacity."""
+    """The sizes, the spans and the next step are named, and it is not a question of capacity."""
     program = iosim.build("user", Attention, lambda b: rows_and_rest(b, 3, "B_r"))
     assert iosim.smallest_capacity(program, Attention(3, 2)) > 0
     for ask in (iosim.smallest_capacity, partial(iosim.optimal_tiles, M=100)):

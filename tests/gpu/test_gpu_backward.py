@@ -110,7 +110,7 @@ def test_a_record_without_counters_has_no_second_table(copied):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--schedule flash2", "flash2 is no backward pass: give of"),
+        ("--schedule flash2", "flash2 is not a backward pass: give of"),
         ("--case window", "case 'window' is not timed: give dense or causal"),
         ("--M 100", "M = 100 words holds no tile of two_kernels at d = 64: use M >="),
     ],

@@ -98,7 +98,7 @@ def test_emit_takes_a_block_mask_from_a_file(monkeypatch, capsys, tmp_path):
     assert (code, out.out) == (0, iosim.gpu.emit(instance).source)
     for args, said in [
         ((*sizes, *tiles, "--mask", f"blocks={bad}"), "is 2 × 3, and the tiles make 3 × 3"),
-        ((*sizes, *tiles, "--mask", f"blocks={text}"), "it is no array of NumPy"),
+        ((*sizes, *tiles, "--mask", f"blocks={text}"), "it is not an array of NumPy"),
         ((*sizes, *tiles, "--mask", f"blocks={good}x"), "No such file"),
         ((*sizes, *tiles, "--mask", f"block={good}"), "did you mean 'blocks'"),
         ((*sizes, *tiles, "--mask", good), "names no file"),

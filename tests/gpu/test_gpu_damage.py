@@ -218,7 +218,7 @@ def test_clock_readings_that_are_not(records, tmp_path):
     profiled = json.loads((folder / "profiled.json").read_text())
     profiled["rows"][1]["clock"] = "../elsewhere.npz"
     (folder / "profiled.json").write_text(json.dumps(profiled))
-    assert "is no file beside it" in _says("dram", folder)
+    assert "is not a file next to it" in _says("dram", folder)
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_the_machine_sees_what_is_wrong(pattern, new):
         (r"(?m)^ +mbarrier\.wait\(q_free.*$", ""),  # the next Q comes while this one is used
         (r"(?m)^ +mbarrier\.arrive\(q_free.*$", ""),  # nobody gives Q back
         (r"mbarrier\.wait\(q_full, visit % 2\)", "mbarrier.wait(q_full, 0)"),  # Q of before
-        (r"(?m)^        turn_j \+= 1$", ""),  # places in the ring begin anew
+        (r"(?m)^        turn_j \+= 1$", ""),  # places in the ring begin again
         (r"(?m)^ +mbarrier\.wait\(v_full.*$", ""),
     ],
 )

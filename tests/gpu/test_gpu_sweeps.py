@@ -110,7 +110,7 @@ def test_reads_of_even_sweeps_are_those_of_their_clocks():
 def test_what_cannot_be_said():
     with pytest.raises(iosim.IosimError, match="drift = 1001 is out of range: give 0 to 1000"):
         Sweeps(1, 1, 1, drift=1001)
-    with pytest.raises(iosim.IosimError, match=r"6 blocks are no whole number .* 4 pieces"):
+    with pytest.raises(iosim.IosimError, match=r"6 blocks are not a whole number .* 4 pieces"):
         Sweeps(1, 1, 6, drift=0).when(4)
     two = Job("flash2", {"N": 256, "d": 64, "heads": 2}, {"B_r": 64, "B_c": 64})
     with pytest.raises(iosim.IosimError, match="heads = 1"):

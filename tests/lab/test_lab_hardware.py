@@ -25,7 +25,7 @@ MOST_BYTES = 650_000
 
 @pytest.fixture(scope="module")
 def replayed(run_folder):
-    """The view's data made anew, and the replayed reports that it was made of."""
+    """The view's data made again, and the replayed reports that it was made of."""
     saved = {}
 
     def watched(folder):
@@ -43,7 +43,7 @@ def replayed(run_folder):
 def test_what_is_committed_is_what_the_records_give_today(replayed):
     made, _ = replayed
     assert hardware.data() == json.loads(json.dumps(made)), (
-        "make it anew: python -m iosim.lab.data.hardware"
+        "make it again: python -m iosim.lab.data.hardware"
     )
     assert hardware.MADE.stat().st_size < MOST_BYTES
 

@@ -157,7 +157,7 @@ def test_what_is_no_number_is_no_page() -> None:
 def test_what_is_no_page_is_refused_before_it_is_made(name: str, tmp_path: Path) -> None:
     done = iosim_("lab", "--save", name, cwd=tmp_path)
     assert done.returncode == 2
-    assert "is no page: name a file in .html, .htm, .json" in done.stderr
+    assert "is not a page: name a file in .html, .htm, .json" in done.stderr
     assert not list(tmp_path.iterdir())
 
 

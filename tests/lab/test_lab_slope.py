@@ -58,9 +58,9 @@ def test_a_preset_is_the_figure_of_the_readme(told: dict[str, Any]) -> None:
             if row["kind"] == "run":
                 runs.remove((name, M, int(row["total_words"]), float(row["max_error"])))
     assert not runs
-    anew = "draw it anew: iosim verify --out docs/img"
-    assert lines == set(preset["curves"]), anew
-    assert known == {name for name in strength if strength[name] == "exact"}, anew
+    again = "draw it again: iosim verify --out docs/img"
+    assert lines == set(preset["curves"]), again
+    assert known == {name for name in strength if strength[name] == "exact"}, again
 
 
 def test_words_are_counts_at_optimal_tiles(told: dict[str, Any]) -> None:

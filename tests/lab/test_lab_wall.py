@@ -29,7 +29,7 @@ def told() -> dict[str, Any]:
 
 
 def test_what_is_committed_is_what_the_layers_give_today(told: dict[str, Any]) -> None:
-    assert wall.data() == told, "make it anew: python -m iosim.lab.data.wall"
+    assert wall.data() == told, "make it again: python -m iosim.lab.data.wall"
 
 
 def named(told: dict[str, Any], machine: str) -> dict[str, Any]:

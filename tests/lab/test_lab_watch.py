@@ -185,7 +185,7 @@ def filled(draw: st.DrawFn) -> tuple[str, Problem, Problem]:
         given["align"] = draw(st.sampled_from(options["align"].choices))
     plain = of.problem(**sizes, **given)
     whole = plain.as_dict | {"N_k": plain.keys, "d_v": plain.values, "kv_heads": plain.groups}
-    fills = [x for x in _fills(of) if x != "sinks"]  # 0 sinks are no form of their own
+    fills = [x for x in _fills(of) if x != "sinks"]  # 0 sinks are not a form of their own
     more = {x: whole[x] for x in draw(st.sets(st.sampled_from(fills)))}
     return name, plain, of.problem(**{**sizes, **given, **more})
 

@@ -198,7 +198,7 @@ def test_groups_of_a_file_are_counted(tmp_path: Path) -> None:
         ([["query"]], "is in no group: add a group for it"),
         ([["qury"]], "has no operator 'qury': did you mean 'query'"),
         ([["query"], []], "group 2 is empty"),
-        ("no JSON", "is no JSON"),
+        ("no JSON", "is not JSON"),
         ({"groups": "query"}, "has no groups: give"),
         ({"groups": [[1]]}, "has no groups: give"),
         ("rest", r"scores \+ weighted sum: softmax is between them, and not among them"),

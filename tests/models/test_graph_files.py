@@ -1,4 +1,4 @@
-"""Graphs in files: what is written is read back, and what is no graph is one line."""
+"""Graphs in files: what is written is read back, and what is not a graph is one line."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def write_graph(folder: Path, text: str | bytes, name: str = "mine.toml") -> Pat
 
 
 def line(path: Path) -> str:
-    """The message about a file that is no graph."""
+    """The message about a file that is not a graph."""
     with pytest.raises(InputError) as error:
         read(path)
     said = str(error.value)
@@ -195,9 +195,9 @@ BAD = {
         'kind = "softmax"\nover = "x"',
     ),
     "gelu reads 1 tensors, not 2": ('reads = ["H"]', 'reads = ["H", "H"]'),
-    "this is no TOML": ("[sizes]", "[sizes"),
+    "this is not TOML": ("[sizes]", "[sizes"),
     "the name of operator 2 is empty": ('name = "in"', 'name = ""'),
-    "the name of operator 2 is no name: 'a\\nb'": ('name = "in"', 'name = "a\\nb"'),
+    "the name of operator 2 is not a name: 'a\\nb'": ('name = "in"', 'name = "a\\nb"'),
 }
 
 
@@ -248,23 +248,23 @@ def test_bad_operators(said: str, tmp_path: Path) -> None:
 
 def test_bad_json(tmp_path: Path) -> None:
     good = to_json(parsed(TOML).graph)
-    assert "this is no JSON" in line(write_graph(tmp_path, good[:-3], "x.json"))
+    assert "this is not JSON" in line(write_graph(tmp_path, good[:-3], "x.json"))
     assert "'name' is there twice" in line(
         write_graph(tmp_path, '{"name": 1, "name": 2}', "x.json")
     )
-    assert "NaN is no number" in line(write_graph(tmp_path, '{"name": NaN}', "x.json"))
+    assert "NaN is not a number" in line(write_graph(tmp_path, '{"name": NaN}', "x.json"))
     assert "must be a table, got a list" in line(write_graph(tmp_path, "[1]", "x.json"))
-    assert "this is no JSON" in line(write_graph(tmp_path, "[" * 100_000, "x.json"))
-    assert "this is no JSON" in line(write_graph(tmp_path, '{"t": ' + "9" * 5000 + "}", "x.json"))
-    assert "this is no TOML" in line(write_graph(tmp_path, good, "x.toml"))
+    assert "this is not JSON" in line(write_graph(tmp_path, "[" * 100_000, "x.json"))
+    assert "this is not JSON" in line(write_graph(tmp_path, '{"t": ' + "9" * 5000 + "}", "x.json"))
+    assert "this is not TOML" in line(write_graph(tmp_path, good, "x.toml"))
     empty = '{"iosim_graph": 1, "operators": []}'
     assert "the graph is empty: give it operators" in line(write_graph(tmp_path, empty, "x.json"))
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert "there is no such file" in line(tmp_path / "no.toml")
-    assert "it is no file" in line(tmp_path)
-    assert "it is no UTF-8 text" in line(write_graph(tmp_path, b"\xff\xfe"))
+    assert "it is not a file" in line(tmp_path)
+    assert "it is not UTF-8 text" in line(write_graph(tmp_path, b"\xff\xfe"))
     with (tmp_path / "large.json").open("wb") as file:
         file.truncate(100 * 10**6)
     assert f"more than {MOST_BYTES:,} bytes" in line(tmp_path / "large.json")

@@ -217,7 +217,7 @@ def test_bad_files(said: str, tmp_path: Path) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such file"):
         machine(tmp_path / "no.toml")
-    with pytest.raises(InputError, match="it is no file"):
+    with pytest.raises(InputError, match="it is not a file"):
         machine(f"{tmp_path}/")
     (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="as TOML"):

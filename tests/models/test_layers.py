@@ -589,7 +589,7 @@ CONFIGURED = [
     ({"kv_heads": 3}, "x: kv_heads = 3 does not divide heads = 2: give a divisor"),
     ({"active": 2}, "x: a token goes to 2 of 1 experts: give active ≤ experts"),
     ({"activation": "gelo"}, "x: unknown activation 'gelo': did you mean 'gelu'?"),
-    ({"dropout": 1}, "x: dropout = 1 is no probability below 1"),
+    ({"dropout": 1}, "x: dropout = 1 is not a probability below 1"),
     ({"family": "llama", "dropout": 0.1}, "x: llama has no dropout: leave it out"),
 ]
 

@@ -317,7 +317,7 @@ def test_an_unknown_kind() -> None:
 def test_rows_of_experts_that_do_not_fit() -> None:
     s = {**S, "m": 13}
     x, places, rows = (operand(n, a, s) for n, a in (("X", "b j i"), ("places", "m"), ("R", "m i")))
-    with pytest.raises(InputError, match=r"13 rows of R are no multiple of the 6 tokens of X"):
+    with pytest.raises(InputError, match=r"13 rows of R are not a multiple of the 6 tokens of X"):
         operator("g", "gather", [x, places], [rows])
     logits, best = operand("L", "b j e", S), operand("T", "b j v", S)
     with pytest.raises(InputError, match=r"with one of at most 4 in the place of e"):

@@ -202,7 +202,7 @@ def test_modules_that_cannot_be_graphs() -> None:
     assert text.count("alpha other than 1 is not known") == 2
     assert "torch.export can't export Branches: " in line(Branches(), x)
     assert "torch.export can't export MLP: " in line(CASES["MLP"][0], torch.randn(2, 3))
-    assert "str is no torch.nn.Module" in line("MLP", x)
+    assert "str is not a torch.nn.Module" in line("MLP", x)
     with pytest.raises(InputError, match="must be a tuple"):
         from_torch(Sorts(), x)
     with pytest.raises(InputError, match="unknown dtype 'fp61'"):

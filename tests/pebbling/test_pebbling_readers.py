@@ -241,10 +241,10 @@ def test_a_wrong_file_is_one_line(
 def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "odd").write_bytes(b"\xff\xfe\x00")
     for path, says in (
-        (tmp_path, "it is no file"),
+        (tmp_path, "it is not a file"),
         (tmp_path / "none", "there is no such file"),
         (tmp_path / "odd", "can't decode"),
-        (Path("/dev/zero"), "it is no file"),
+        (Path("/dev/zero"), "it is not a file"),
     ):
         with pytest.raises(InputError, match=says):
             from_file(path)

@@ -25,7 +25,7 @@ def test_the_table_of_the_main_job() -> None:
     assert {r["kind"] for r in rows} == {"run", "formula", "lower", "upper"}
     assert {r["name"] for r in rows if r["kind"] == "run"} == {
         a.name for a in plain_algorithms("attention")
-    }, "draw it anew: iosim verify --out docs/img"
+    }, "draw it again: iosim verify --out docs/img"
     assert {r["name"] for r in rows if r["kind"] == "lower"} == {
         b.name
         for b in BOUNDS.values()

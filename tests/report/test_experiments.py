@@ -77,7 +77,7 @@ def bounds_of_another_day(rows: list[dict[str, Any]], name: str, sizes: dict[str
 @pytest.mark.numbers
 @pytest.mark.parametrize("name", BOUNDED)
 def test_committed_bounds_are_those_of_today(name: str) -> None:
-    """The tables are made anew by slow tests alone; a larger bound shows here at once."""
+    """The tables are made again by slow tests alone; a larger bound shows here at once."""
     rows = read_csv(ROOT / name)
     assert not bounds_of_another_day(rows, name, BOUNDED[name])
 
@@ -100,7 +100,7 @@ def test_an_experiment_is_complete(path: Path) -> None:
     assert f"iosim reproduce {path.stem.split('_')[0]}" in said
 
 
-# What is no result: images, links' targets, code, and numbers that are names or dates.
+# What is not a result: images, links' targets, code, and numbers that are names or dates.
 NOT_PROSE = re.compile(
     r"!\[.*?\]\(.*?\)|\]\([^)]*\)|`[^`]*`|(?:Figure|NeurIPS) \d+|\d+ June|\b20\d\d\b", re.S
 )

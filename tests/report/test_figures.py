@@ -101,7 +101,7 @@ def test_a_committed_figure_is_drawn_again(
         assert not list(faults(figure))
     for kept, made in drawn.items():
         svg = [p.with_name(f"{p.name}.svg").read_text("utf-8") for p in (kept, made)]
-        assert same_figure(*svg), f"{kept}.svg is not what is drawn now: draw it anew"
+        assert same_figure(*svg), f"{kept}.svg is not what is drawn now: draw it again"
 
 
 def faults(figure: Figure) -> Iterator[str]:

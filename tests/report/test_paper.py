@@ -333,7 +333,7 @@ def test_an_unproved_statement_stops_it(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(checks, "FORMAL", tmp_path)
     assert checks.formal.make().numbers["FormalStatements"] != "0"
     once = tmp_path / "once.v"
-    once.write_text(once.read_text() + "\n(* Admitted in a comment is no gap. *)\n")
+    once.write_text(once.read_text() + "\n(* Admitted in a comment is not a gap. *)\n")
     assert checks.formal.make().numbers
     once.write_text(once.read_text() + "\nLemma easy : 1 = 2. Admitted.\n")
     with pytest.raises(IosimError, match="not all of it is proved"):

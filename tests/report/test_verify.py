@@ -525,7 +525,7 @@ def test_arrays_of_another_shape_are_one_line() -> None:
 
 
 def test_no_run_is_below_the_lower_bounds_of_the_figure() -> None:
-    """Bounds of schedules whose rows stay hold for some schedules, and are no line below all."""
+    """Bounds of schedules whose rows stay hold for some schedules, and are not a line below all."""
     rows = verify.table(verify.verify(Attention(128, 8), sizes=[5, 64, 300], workers=1)).rows
     low: dict[int, float] = {}
     for row in rows:

@@ -387,9 +387,9 @@ BAD = ("--N", "64", "--d", "8", "--M", "999", "--workers", "1")
             "no Dask scheduler answers",
         ),
         (("sweep", "--config", "no.toml", "--out", "x"), "cannot read 'no.toml' as TOML"),
-        (("collect", "nowhere"), "'nowhere' is no directory, so it holds no sweep"),
-        (("combine", "nowhere", "--out", "x"), "is no directory, so it holds no sweep"),
-        (("query", "SELECT 1", "nowhere"), "is no directory, so it holds no sweep"),
+        (("collect", "nowhere"), "'nowhere' is not a directory, so it holds no sweep"),
+        (("combine", "nowhere", "--out", "x"), "is not a directory, so it holds no sweep"),
+        (("query", "SELECT 1", "nowhere"), "is not a directory, so it holds no sweep"),
         (("query", "SELECT 1", "."), "'.' holds no sweep: give one that iosim sweep wrote"),
         (("reproduce", "e99"), "unknown experiment 'e99'"),
     ],
@@ -497,9 +497,9 @@ def test_integers_that_cannot_be_written(name: str) -> None:
 def test_files_that_are_none(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path, said in (
-        (tmp_path, "it is no file"),
+        (tmp_path, "it is not a file"),
         (tmp_path / "no", "there is no such file"),
-        (tmp_path / "pipe", "it is no file"),
+        (tmp_path / "pipe", "it is not a file"),
         ("a\0b", "there is no such file|null"),
     ):
         with pytest.raises(InputError, match=f"as TOML: .*({said})"):

@@ -1,4 +1,4 @@
-"""What sweeps read back: damaged shards and manifests, and things that are no files."""
+"""What sweeps read back: damaged shards and manifests, and things that are not files."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ MANIFESTS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "flipped": (_flipped, "is damaged .its checksum"),
     "cut": (lambda p: p.write_text(p.read_text()[:99]), "is damaged"),
     "empty": (lambda p: p.write_text(""), "is damaged"),
-    "a number": (lambda p: p.write_text("7"), "is damaged .it is no object"),
+    "a number": (lambda p: p.write_text("7"), "is damaged .it is not an object"),
     "deep": (lambda p: p.write_text("[" * 10**5), "is damaged"),
     "bytes": (lambda p: p.write_bytes(b"\xff\xfe"), "is damaged"),
     "a pipe": (_fifo, "is damaged .it is not a regular file"),

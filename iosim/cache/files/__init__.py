@@ -142,7 +142,7 @@ def form_of(path: str | Path, *, form: str | None = None) -> TraceForm:
     if chosen is not own:
         for magic, what in _FOREIGN.items() | {(own.magic, "a trace of iosim's own format")}:
             if start.startswith(magic):
-                raise InputError(f"{path}: record 0 begins {what}, which is no {chosen.name}")
+                raise InputError(f"{path}: record 0 begins {what}, which is not {chosen.name}")
     return chosen
 
 

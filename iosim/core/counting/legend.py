@@ -129,7 +129,7 @@ def _name(x: Single) -> str:
 
 
 def _sizes(program: Program) -> Iterator[tuple[str, str, str]]:
-    """Sizes that are no axes of the problem, or follow from others."""
+    """Sizes that are not axes of the problem, or follow from others."""
     for name in program.limits:
         if name in LIMITS_SAY:
             yield name, name, LIMITS_SAY[name]

@@ -98,7 +98,7 @@ def peak_moves(program: Program) -> bool:
 def peak_at(instance: Instance) -> PeakAt:
     """An iteration that has the peak, and what it holds: the first of equal ones of a place.
 
-    Raises InputError for what is no instance.
+    Raises InputError for what is not an instance.
 
     >>> from iosim import Attention, algorithm, bind
     >>> problem = Attention(10, 2, causal=True)

@@ -25,7 +25,7 @@ def show(program: Program, instance: Instance | None = None) -> str:
 
     Beside every load and store stands what one execution moves (``|i|`` is the extent of tile i),
     then what all its executions move together.  Under a listing stands what its signs mean where
-    they are not those of every schedule.  Raises InputError for what is no program.
+    they are not those of every schedule.  Raises InputError for what is not a program.
 
     >>> from iosim import algorithm
     >>> print(show(algorithm("copy").program), end="")

@@ -297,7 +297,7 @@ def _axes(problem: type[BaseProblem]) -> tuple[Axis, ...]:
     for f in found:
         if "says" not in f.metadata:
             raise InputError(
-                f"{problem.__name__}.{f.name} is no axis: declare it as "
+                f"{problem.__name__}.{f.name} is not an axis: declare it as "
                 f"{f.name}: int = axis('what it counts'), or as a ClassVar"
             )
     return tuple(
@@ -340,7 +340,7 @@ def _checked(one: Option, value: Any) -> Any:
 def _limits(name: str, value: Any) -> tuple[int | None, int | None]:
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise InputError(
-            f"{name} = {value!r} is no pair: give (left, right), with None for no limit"
+            f"{name} = {value!r} is not a pair: give (left, right), with None for no limit"
         )
     left, right = (
         None if x is None else check_size(f"{name}'s {side}", x, least=0)

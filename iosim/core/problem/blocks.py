@@ -97,7 +97,7 @@ class MarkedTiles:
 
     @classmethod
     def of(cls, marks: Any, B_r: int, B_c: int) -> MarkedTiles:
-        """Raises InputError for what is no boolean matrix, and tiles that are no sizes."""
+        """Raises InputError for what is not a boolean matrix, and tiles that are not sizes."""
         array = as_array("the block mask", marks)
         if array.dtype != np.bool_ or array.ndim != 2:
             shape = " × ".join(map(str, array.shape)) or "a single word"
@@ -229,7 +229,7 @@ class BlockSparse(SharedHeads, BaseProblem):
         """A block mask of tiles of B_r rows and B_c keys, spread over single scores; those that
         `causal` hides are left out.
 
-        Raises InputError for tiles that are no sizes, and a mask that is not booleans, one for
+        Raises InputError for tiles that are not sizes, and a mask that is not booleans, one for
         each tile.
 
         >>> BlockSparse(3, 4, 1).scores([[True, False], [False, True]], 2, 2).astype(int)
@@ -249,7 +249,7 @@ class BlockSparse(SharedHeads, BaseProblem):
     def check_mask(self, mask: Any, B_r: int, B_c: int) -> NDArray[np.bool_]:
         """A block mask of tiles of B_r rows and B_c keys, as an array.
 
-        Raises InputError for tiles that are no sizes, and a mask that is not booleans, one for
+        Raises InputError for tiles that are not sizes, and a mask that is not booleans, one for
         each tile.
         """
         rows, columns = check_size("B_r", B_r), check_size("B_c", B_c)

@@ -52,13 +52,14 @@ def check_positions(tensor: Tensor, words: Array, extent: int) -> None:
     >>> check_positions(table, np.array([0.0, 4.0]), 4)
     Traceback (most recent call last):
         ...
-    iosim.base.errors.InputError: table[1] = 4 is no position on pages: give whole numbers in 0..3
+    iosim.base.errors.InputError: table[1] = 4 is not a position on pages: give whole numbers in \
+0..3
     """
     wrong = ~((words >= 0) & (words < extent) & (words == np.floor(words)))
     if wrong.any():
         at = tuple(int(k) for k in np.argwhere(wrong)[0])
         raise InputError(
-            f"{tensor.name}[{', '.join(map(str, at))}] = {words[at]:g} is no position on "
+            f"{tensor.name}[{', '.join(map(str, at))}] = {words[at]:g} is not a position on "
             f"{tensor.positions}: give whole numbers in 0..{extent - 1}"
         )
 

@@ -391,7 +391,7 @@ class Builder:
     def _resident(self, buffer: Buffer) -> None:
         self._check_whole()
         if not isinstance(buffer, Buffer):
-            raise ProgramError(f"{describe(buffer)} is no buffer: load or allocate one")
+            raise ProgramError(f"{describe(buffer)} is not a buffer: load or allocate one")
         there = [scope[buffer.name] for scope in self._scopes if buffer.name in scope]
         if not there or there[0].serial != buffer.serial:
             raise ProgramError(f"{buffer.name} is used after it was freed: load it again")

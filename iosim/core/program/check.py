@@ -110,8 +110,8 @@ def _check_inside(program: Program, x: Index, open_: Mapping[Tile, Loop]) -> Non
             made = {(d.of, d.step) for d in program.derived if d.name == axis}
             if (tile.axis, open_[tile].step) not in made:
                 raise ProgramError(
-                    f"{x} is no position on {axis}: derive the axis from the tiles of {tile.axis} "
-                    f"by {open_[tile].step}"
+                    f"{x} is not a position on {axis}: derive the axis from the tiles of "
+                    f"{tile.axis} by {open_[tile].step}"
                 )
         case Within(tile, axis):
             if open_[tile].step != axis:
@@ -168,8 +168,8 @@ def _check_gathers(program: Program) -> None:
         holds = {t.name for t in program.tensors if t.positions == at.axis} - stored
         if changed or not tables or tables - holds:
             raise ProgramError(
-                f"{at} is no position on {at.axis}: {at.buffer} must be one word as it was loaded "
-                f"from a tensor of positions on {at.axis} that nothing stores"
+                f"{at} is not a position on {at.axis}: {at.buffer} must be one word as it was "
+                f"loaded from a tensor of positions on {at.axis} that nothing stores"
             )
 
 
@@ -186,10 +186,10 @@ def _check_step(program: Program, loop: Loop, open_: Collection[Tile]) -> None:
     if loop.tile in open_:
         raise ProgramError(f"loop {loop.tile} is inside a loop of the same tile: name another")
     if loop.tile.point != (loop.step is None) or loop.tile.axis != loop.span.axis:
-        raise ProgramError(f"loop {loop.tile} does not run over its tile: build it anew")
+        raise ProgramError(f"loop {loop.tile} does not run over its tile: build it again")
     if loop.tile.of is not None and loop.span.tile != loop.tile.of:
         raise ProgramError(
-            f"loop {loop.tile} does not run over all of tile {loop.tile.of}: build it anew"
+            f"loop {loop.tile} does not run over all of tile {loop.tile.of}: build it again"
         )
     if loop.step is None or _advances(program, loop.tile.axis, loop.step):
         return

@@ -43,7 +43,7 @@ class Declared:
         if named(param.name) in self.params or param.name in {*self._axes, *self._limits}:
             raise ProgramError(f"tile size {param.name!r} has the name of another size: choose one")
         if param.less and named(param.less) not in self._limits:
-            raise ProgramError(f"{param.name} ends by {param.less}, which is no limit: name one")
+            raise ProgramError(f"{param.name} ends by {param.less}, which is not a limit: name one")
         self.params[param.name] = param
         return param.name
 
@@ -67,7 +67,7 @@ class Declared:
         """The axis, if there is one of that name."""
         if not isinstance(axis, str):
             raise ProgramError(
-                f"{describe(axis)} is no axis: give its name, like {min(self._axes)!r}"
+                f"{describe(axis)} is not an axis: give its name, like {min(self._axes)!r}"
             )
         if axis not in self._axes:
             raise ProgramError(f"unknown axis {axis!r}: {closest(axis, self._axes)}")
@@ -76,7 +76,7 @@ class Declared:
     def check_axes(self, tensor: str, axes: tuple[str, ...]) -> None:
         """Refuse a tensor that does not have exactly these axes."""
         if not isinstance(tensor, str):
-            raise ProgramError(f"{describe(tensor)} is no tensor: give its name")
+            raise ProgramError(f"{describe(tensor)} is not a tensor: give its name")
         if tensor not in self.tensors:
             there = ", ".join(f"{t.name}[{', '.join(t.axes)}]" for t in self.tensors.values())
             raise ProgramError(

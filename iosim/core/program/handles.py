@@ -254,5 +254,5 @@ def check_operands(name: str, operands: tuple[Buffer, ...]) -> None:
 def named(name: str) -> str:
     """A name that listings, options and kernels can hold.  Raises ProgramError for others."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-        raise ProgramError(f"{name!r} is no name: give letters, digits and _, like x0")
+        raise ProgramError(f"{name!r} is not a name: give letters, digits and _, like x0")
     return name

@@ -12,7 +12,7 @@ _Value = TypeVar("_Value")
 class Hashed:
     """A base of frozen dataclasses with slots, for `hashed`: where the hash is kept.
 
-    It is no field, so that copies in other processes, where hashes of strings differ, take their
+    It is not a field, so that copies in other processes, where hashes of strings differ, take their
     own.
     """
 

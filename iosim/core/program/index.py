@@ -23,7 +23,9 @@ class Edge(Hashed):
 
     def __post_init__(self) -> None:
         if self.end not in ("start", "stop"):
-            raise ProgramError(f"{self.end!r} is no end of tile {self.tile}: give start or stop")
+            raise ProgramError(
+                f"{self.end!r} is not an end of tile {self.tile}: give start or stop"
+            )
 
     def __str__(self) -> str:
         return f"{self.tile}.{self.end}"

@@ -131,7 +131,7 @@ class Param:
 class Program(Displayed):
     """A schedule: what it computes, its tile parameters, its tensors, and the tree.
 
-    `limits` are sizes that are no axes and may be 0: how far a window reaches.  `derived` are axes
+    `limits` are sizes that are not axes and may be 0: how far a window reaches.  `derived` are axes
     whose lengths follow when the others are bound.  `mask` is of the form that it was traced for.
 
     Its hash is taken once: tables of programs are asked at every `bind` and count.

@@ -83,7 +83,7 @@ def _checked(
 
 
 def check_instance(what: str, value: object) -> None:
-    """Raise InputError for what is no bound program.
+    """Raise InputError for what is not a bound program.
 
     >>> check_instance("count", 7)
     Traceback (most recent call last):

@@ -163,7 +163,7 @@ def _plain(poly: Poly, axis_of: Mapping[str, str]) -> bool:
 
 
 def _is_plain(atom: Atom) -> bool:
-    """Whether an atom is no sum over tiles, and follows no tile."""
+    """Whether an atom is not a sum over tiles, and follows no tile."""
     counted = isinstance(atom, (Trips, Clip)) and isinstance(atom.length, Affine)
     return isinstance(atom, str) or counted
 

@@ -115,7 +115,7 @@ def read(
         tiles.where.loops[loop.tile] = loop
     loops = [n for n in inside if isinstance(n, Loop)]
     flat = all(not isinstance(n, (Loop, Store)) for loop in loops for n in loop.body)
-    _need(instance, bool(grid and loops) and flat, "is no grid of rows with loops over tiles")
+    _need(instance, bool(grid and loops) and flat, "is not a grid of rows with loops over tiles")
     _need(instance, all(loop.marks is None for loop in loops), "asks a block mask")
     held = tuple(n for n in inside if isinstance(n, Load))
     stores = tuple(n for n in inside if isinstance(n, Store))
@@ -125,7 +125,7 @@ def read(
     _need(
         instance,
         split in {loop.tile for loop in grid} and isinstance(split, Tile),
-        "stores rows that are no tile of its grid",
+        "stores rows that are not a tile of its grid",
     )
     assert isinstance(split, Tile)
     _need(instance, bool(streams), "streams nothing")

@@ -211,7 +211,7 @@ def _launch(event: Mapping[str, Any], inside: list[_Span], makers: Mapping[int, 
 
 
 def _number_calls(found: Sequence[Launch]) -> tuple[Launch, ...]:
-    """Calls numbered from 1 in their order; 0 is no call."""
+    """Calls numbered from 1 in their order; 0 is not a call."""
     order = {0: 0}
     for x in found:
         order.setdefault(x.call, len(order))

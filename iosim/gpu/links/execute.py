@@ -199,7 +199,7 @@ def _flat(x: Any) -> Any:
     order = sorted(range(x.dim()), key=lambda k: -x.stride(k))
     flat = x.permute(*order)
     if not flat.is_contiguous():
-        raise GpuError(f"a part of shape {tuple(x.shape)} is no run of memory: it can't be sent")
+        raise GpuError(f"a part of shape {tuple(x.shape)} is not a run of memory: it can't be sent")
     return flat
 
 

@@ -194,7 +194,7 @@ def _of_call(process: Process, case: LinkCase, dtype: Any) -> dict[str, Any]:
     torch, dist, P = process.torch, process.dist, process.P
     n = case.sizes["n"]
     if n % P:
-        raise IosimError(f"n = {n} is no multiple of P = {P}: give one")
+        raise IosimError(f"n = {n} is not a multiple of P = {P}: give one")
     whole = torch.full((n,), float(process.rank + 1), dtype=dtype, device=process.device)
     part = torch.full((n // P,), float(process.rank + 1), dtype=dtype, device=process.device)
     other = torch.empty_like(whole)

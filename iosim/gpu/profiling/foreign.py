@@ -1,4 +1,4 @@
-"""Files that are no reports of `ncu`: what they are, and what to give in their place.
+"""Files that are not reports of `ncu`: what they are, and what to give in their place.
 
 `FOREIGN` has one record for each format that people have at hand next to a report of kernels.
 """

@@ -35,7 +35,7 @@ ROUNDED = "rounded"  # a record's counters of which the report had rounded value
 MAGIC = b"NVR"
 MOST_BYTES = 2**28  # of a report
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# Columns that are no counters: what they name is of the host, or of the order of launches.
+# Columns that are not counters: what they name is of the host, or of the order of launches.
 PLACES = (
     "ID",
     "Process ID",
@@ -196,7 +196,7 @@ def _exported(path: Path, data: bytes) -> str:
     """The table of a ``.ncu-rep``, by `ncu` itself."""
     if not data.startswith(MAGIC):
         raise GpuError(
-            f"{path} is no report of ncu, though it ends in {SUFFIX}: its first bytes "
+            f"{path} is not a report of ncu, though it ends in {SUFFIX}: its first bytes "
             f"are {data[:8]!r}: record it again"
         )
     ncu = shutil.which("ncu")

@@ -49,7 +49,7 @@ _NAMED = (
 def in_base(text: str, unit: str) -> tuple[float | None, str, bool]:
     """The value in base units, the base unit, and whether the report had it in another one.
 
-    None for a value that was not measured.  Raises GpuError for text that is no number.
+    None for a value that was not measured.  Raises GpuError for text that is not a number.
     """
     power, base = _scale(unit.strip())
     text = text.strip()

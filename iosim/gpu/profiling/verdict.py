@@ -197,7 +197,7 @@ def _coalescing(k: ProfiledKernel) -> str:
     """Where more than half of the bytes that cross SM↔L2 for loads or stores are not requested.
 
     Of a request of 32 threads with at most 16 bytes each, 16 sectors are enough.  What a thread's
-    next request finds in L1 is not wasted, and spilled registers are no loads of the program.
+    next request finds in L1 is not wasted, and spilled registers are not loads of the program.
     """
     said = []
     whole = k.bytes[SM_L2]

@@ -147,8 +147,8 @@ def read_report(path: Path, boundaries: Iterable[str]) -> list[list[KernelTraffi
     Args:
         boundaries: names of those that must have been read.
 
-    Raises GpuError, naming the file, if it cannot be read, is no report, or is cut off, and for a
-    counter that is missing, is not a number or is not in base units.
+    Raises GpuError, naming the file, if it cannot be read, is not a report, or is cut off, and for
+    a counter that is missing, is not a number or is not in base units.
     """
     wanted = [known_boundary(name) for name in boundaries]
     units, found = read_launches(path)
@@ -170,7 +170,7 @@ LaunchRow = tuple[str, dict[str, str], str]
 def read_launches(path: Path) -> tuple[dict[str, str], list[list[LaunchRow]]]:
     """The units of a saved report's columns, and its launches, one list per mark, in order.
 
-    Raises GpuError, naming the file, if it cannot be read, is no report, or is cut off.
+    Raises GpuError, naming the file, if it cannot be read, is not a report, or is cut off.
     """
     try:
         text = read_text(path, MOST_BYTES)

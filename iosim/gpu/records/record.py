@@ -254,7 +254,7 @@ def _read_profiled(folder: Path, jobs: int) -> tuple[Profiled, ...]:
         raise GpuError(f"{path} is not of these {jobs} jobs: it is of another run")
     for row in rows:
         if row.clock != Path(row.clock).name:
-            raise GpuError(f"{path} names the clock {row.clock!r}, which is no file beside it")
+            raise GpuError(f"{path} names the clock {row.clock!r}, which is not a file next to it")
     return rows
 
 

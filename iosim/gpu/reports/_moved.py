@@ -130,7 +130,7 @@ class MovedRow:
 
     ``model_`` is what `modelled` says.  ``main_`` is the kernel with the most loads; the others
     make the row sums D, clear the fp32 dQ and convert it.  ``bulk_load`` is the part of the main
-    kernel's loads that bulk copies bring; ``reduced`` is no part of ``store``.
+    kernel's loads that bulk copies bring; ``reduced`` is not part of ``store``.
     """
 
     implementation: str

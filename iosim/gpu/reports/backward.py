@@ -186,7 +186,7 @@ def _schedules(text: str) -> tuple[str, ...]:
     for entry in found:
         if entry.problem is not AttentionBackward:
             known = [x for x in ALGORITHMS if algorithm(x).problem is AttentionBackward]
-            raise InputError(f"{entry.name} is no backward pass: give of {', '.join(known)}")
+            raise InputError(f"{entry.name} is not a backward pass: give of {', '.join(known)}")
     return tuple(entry.name for entry in found)
 
 

@@ -173,7 +173,7 @@ def _formula(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
             where = ", ".join(f"{k} = {v}" for k, v in at.items())
             raise InputError(
                 f"the answer {of.answer!r} is {said} at {where}, and {counted.program} counts "
-                f"{is_} ({counted.key}): mend the answer"
+                f"{is_} ({counted.key}): fix the answer"
             )
     return {"count": {"program": counted.program, "key": counted.key, "fixed": counted.fixed}}
 

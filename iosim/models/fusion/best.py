@@ -144,7 +144,7 @@ def _solve(
         except TooManySteps as error:
             raise InputError(
                 f"{groups.graph.name}: the best of the {sum(map(len, options)):,} legal kernels of "
-                f"{len(piece):,} operators that hang together was not found in {error}: "
+                f"{len(piece):,} connected operators was not found in {error}: "
                 "search its layers one at a time"
             ) from None
     found: list[Places] = []

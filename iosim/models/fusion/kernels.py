@@ -54,7 +54,7 @@ def kernel(
     Operators that share no tensor run one after another.  One operator is counted as
     `iosim.models.layers.traffic` does; what nobody reads or keeps isn't written.
 
-    Raises Illegal where they are no kernel, saying why, and InputError for an unknown operator.
+    Raises Illegal where they are not a kernel, saying why, and InputError for an unknown operator.
 
     >>> from iosim.models.operators import operand, operator
     >>> s = {"t": 64, "i": 32, "u": 16}

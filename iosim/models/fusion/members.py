@@ -3,7 +3,7 @@
 Operators name axes each for themselves, and meet in tensors by position: the rows j of K are the
 columns k of QKᵀ.  So two axes are one where they are at one place of a tensor that both operators
 have.  A loop over such an axis serves both.  Where two axes of one operator become one, no loop
-nest over single axes does, and the operators are no kernel.
+nest over single axes does, and the operators are not a kernel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Axes = frozenset[Axis]
 
 
 class Illegal(InputError):
-    """Operators that are no kernel; the message says why.
+    """Operators that are not a kernel; the message says why.
 
     >>> from iosim.models.fusion import kernel
     >>> from iosim.models.layers.graph import Graph

@@ -78,7 +78,7 @@ def fused(
             moves no more than its operators alone, too: of an SM, where M is what the chip holds.
 
     Raises InputError for an unknown fusion, a file that is none, groups that overlap, miss an
-    operator or are no kernel, an M in which nothing fits, and a graph that is too large.
+    operator or are not a kernel, an M in which nothing fits, and a graph that is too large.
 
     >>> from iosim.models.operators import operand, operator
     >>> w, x, y, z = (operand(t, "i", {"i": 8}) for t in "WXYZ")
@@ -151,7 +151,7 @@ def _from_file(path: Path) -> list[list[str]]:
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no JSON: {error}") from None
+        raise InputError(f"{path} is not JSON: {error}") from None
     groups = told.get("groups") if isinstance(told, dict) else told
     if not isinstance(groups, list) or not all(
         isinstance(names, list) and all(isinstance(x, str) for x in names) for names in groups

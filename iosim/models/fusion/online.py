@@ -185,7 +185,7 @@ def as_operator(
         whole: all operators that may read what is between them.
         stored: tensors that these write for others.
 
-    Raises Illegal where the operators are no attention.
+    Raises Illegal where the operators are not attention.
     """
     whole = whole or part
     if len(part.contractions) != 2:

@@ -78,7 +78,7 @@ def partition(
     """The partition that some names of operators say.
 
     Raises InputError for operators that are unknown, in two groups or in none, groups that wait for
-    each other, and, saying why, groups that are no kernel.
+    each other, and, saying why, groups that are not a kernel.
 
     >>> from iosim.models.operators import operand, operator
     >>> x, y, z = (operand(t, "i", {"i": 8}) for t in "XYZ")

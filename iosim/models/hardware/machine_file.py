@@ -58,7 +58,7 @@ def _check(told: Mapping[str, Any]) -> None:
         kind = str if key in _TEXTS else dict if key in _TABLES else list
         named = {str: "text", dict: "a table", list: "a list of texts"}[kind]
         if key in (*_TEXTS, *_TABLES, "drivers") and not isinstance(value, kind):
-            raise InputError(f"{key} must be {named}, got {value!r}: mend it")
+            raise InputError(f"{key} must be {named}, got {value!r}: fix it")
         if key in _TEXTS and not value.strip():
             raise InputError(f"{key} is empty: give a text, or leave it out")
     for key in ("drivers", "sources"):

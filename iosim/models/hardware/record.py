@@ -76,7 +76,7 @@ class Hardware:
         drivers: names that a driver gives to it.
         sources: where each number is from, by field; of a peak ``peak fp16``.
 
-    Raises InputError for a number that is none, is not positive, or is no whole number of bytes,
+    Raises InputError for a number that is none, is not positive, or is not a whole number of bytes,
     for a dtype that doesn't exist, and for a source of what has no number.
 
     >>> from iosim.models.hardware import machine

@@ -65,7 +65,7 @@ def layer(model: str | Config, phase: str, *, batch: int, N: int, **options: Any
         batch: sequences.
         N: tokens of context; in decoding with the new ones.
         options: ``tokens``, new ones of each sequence, in decoding; ``attention``, ``unfused`` or
-            ``fused``: one operator whose scores are no tensors; ``dtype`` of a word; ``experts``
+            ``fused``: one operator whose scores are not tensors; ``dtype`` of a word; ``experts``
             that a mixture reads: ``least`` that routing allows, ``expected`` of uniform routing, or
             a number; ``blocks``, a block mask with its tiles (`iosim.core.problem.MarkedTiles`).
 

@@ -81,13 +81,13 @@ class Ask:
         batch: sequences.
         N: the length of the context; in decoding the cache holds N tokens, new ones included.
         tokens: new tokens of each sequence in a step of decoding; more than one are speculative.
-        attention: ``fused``: one operator, whose scores are no tensors; or ``unfused``.
+        attention: ``fused``: one operator, whose scores are not tensors; or ``unfused``.
         dtype: of a word, where a tensor has none of its own.
         experts: how many a layer of a mixture reads: the choice of
             `iosim.models.layers.routing.Routing`.
         blocks: a block mask on the scores, in addition to a causal mask; None for none.
 
-    Raises InputError for an unknown phase, way of attention or dtype, sizes that are no positive
+    Raises InputError for an unknown phase, way of attention or dtype, sizes that are not a positive
     integers, and more new tokens than context.
     """
 
@@ -177,8 +177,8 @@ class Ask:
 
         Args:
             part: of the model.
-            y: its result; the gradient of one that is no loss comes from outside.  The caches are
-                kept, too.
+            y: its result; the gradient of one that is not a loss comes from outside.  The caches
+                are kept, too.
         """
         written = [t for one in op.operators for t in one.writes]
         keeps = {y, *(t.name for t in written if t.role == "cache")}

@@ -71,7 +71,8 @@ def read(path: str | Path) -> Graph:
 def load(path: str | Path) -> Written:
     """The graph of a file, and its groups.
 
-    Raises InputError, with the file's name and what to fix, where it can't be read or is no graph.
+    Raises InputError, with the file's name and what to fix, where it can't be read or is not a
+    graph.
 
     >>> import tempfile
     >>> from iosim.models.layers.architectures import layer
@@ -104,7 +105,7 @@ def parsed(
         language: ``TOML`` or ``JSON``; by default JSON for what begins with a brace.
         folder: where the files are that it names.
 
-    Raises InputError where the text is no graph.
+    Raises InputError where the text is not a graph.
 
     >>> from iosim.models.layers.architectures import layer
     >>> graph = layer("gpt2", "prefill", batch=1, N=8)
@@ -115,7 +116,7 @@ def parsed(
     try:
         told = parse(text, language)
     except InputError as error:
-        raise InputError(f"this is no {language}: {error}") from None
+        raise InputError(f"this is not {language}: {error}") from None
     return _graph(_Checked("the file", told, _TOP), name, folder)
 
 
@@ -319,7 +320,9 @@ def _name(what: str, name: Any) -> str:
     if not isinstance(name, str) or not name.strip():
         raise InputError(f"{what} is empty: give a name")
     if len(name) > _LONGEST_NAME or not name.isprintable():
-        raise InputError(f"{what} is no name: {_format_value(name)}: take a short one in one line")
+        raise InputError(
+            f"{what} is not a name: {_format_value(name)}: take a short one in one line"
+        )
     return name
 
 

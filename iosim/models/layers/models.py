@@ -47,7 +47,7 @@ class Config:
         assumed: sizes that a file leaves out, with their values, as people read them; no number
             of the model, and only models of files have any.
 
-    Raises InputError for an unknown family, sizes that are no positive integers, and heads that
+    Raises InputError for an unknown family, sizes that are not positive integers, and heads that
     don't divide.
 
     >>> Config(name="tiny", family="gpt2", layers=2, hidden=8, heads=2, feed_forward=32,
@@ -110,7 +110,7 @@ class Config:
             near = closest(self.activation, ("relu", "gelu"))
             raise InputError(f"{self.name}: unknown activation {self.activation!r}: {near}")
         if not 0 <= self.dropout < 1:
-            raise InputError(f"{self.name}: dropout = {self.dropout} is no probability below 1")
+            raise InputError(f"{self.name}: dropout = {self.dropout} is not a probability below 1")
         if self.dropout and self.family not in ("bert", "gpt2"):
             raise InputError(f"{self.name}: {self.family} has no dropout: leave it out")
 

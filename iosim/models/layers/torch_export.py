@@ -109,7 +109,7 @@ def exported(
         word_bytes(dtype)
     called = name or type(module).__name__
     if not isinstance(module, torch.nn.Module):
-        raise InputError(f"{called} is no torch.nn.Module: give one")
+        raise InputError(f"{called} is not a torch.nn.Module: give one")
     if not isinstance(example_inputs, tuple | list):
         raise InputError(f"the example inputs of {called} must be a tuple, got {example_inputs!r}")
     program = _program(torch, module, called, tuple(example_inputs), dict(kwargs or {}))
@@ -289,7 +289,7 @@ class Translation:
         if x not in self.values:
             fixed = None if isinstance(x, list | dict) else self.fixed.get(x)
             if not isinstance(fixed, self.torch.Tensor):
-                raise InputError(f"{x} is no tensor: give tensors")
+                raise InputError(f"{x} is not a tensor: give tensors")
             self.values[x] = self._input(x.name, fixed, "state")
         found: Value = self.values[x]
         return found

@@ -86,7 +86,7 @@ def workload(
             is one device's.
         devices: how many.
 
-    Raises InputError as `layer` does, and for devices that are no positive integer.
+    Raises InputError as `layer` does, and for devices that are not a positive integer.
 
     >>> train = workload("gpt2", "training", batch=8, N=1024)
     >>> [(part.graph.name, part.times) for part in train.parts][3:]

@@ -1,4 +1,4 @@
-"""Attention as one operator: its scores are no tensors of the graph."""
+"""Attention as one operator: its scores are not tensors of the graph."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def attention_of(op: Operator) -> Attention:
 
 
 def _block_sparse(op: Operator) -> BlockSparse:
-    """The problem of an operator with a block mask; log Σ exp of each row is no part of it."""
+    """The problem of an operator with a block mask; log Σ exp of each row is not part of it."""
     p = attention_of(op)
     return BlockSparse(p.N, p.keys, p.d, p.heads, d_v=p.d_v, kv_heads=p.kv_heads, causal=p.causal)
 

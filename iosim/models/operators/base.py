@@ -87,8 +87,8 @@ def operand(
 ) -> Operand:
     """A tensor whose axes are named in one string, slowest first.
 
-    Raises InputError for an axis without a size, a size that is no integer from 1 to 2**40, an axis
-    named twice, and an unknown role or dtype.
+    Raises InputError for an axis without a size, a size that is not an integer from 1 to 2**40, an
+    axis named twice, and an unknown role or dtype.
 
     >>> operand("X", "b j", {"b": 8, "j": 512}).words
     4096

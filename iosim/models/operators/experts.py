@@ -113,7 +113,7 @@ def _rows_of(
             )
         if row.shape[0] % count:
             raise InputError(
-                f"{op.name}: {row.shape[0]} rows of {row.name} are no multiple of the "
+                f"{op.name}: {row.shape[0]} rows of {row.name} are not a multiple of the "
                 f"{count} tokens of {token.name}"
             )
         for gate in (every[k] for k in gates):

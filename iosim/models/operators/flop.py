@@ -215,7 +215,7 @@ def _as_first(x: Outline, of: Any, *_: Any, **__: Any) -> Outline:
 
 def _broadcast(x: Outline, of: Any, shape: Sequence[int]) -> Outline:
     if np.broadcast_shapes(np.shape(of), tuple(shape)) != tuple(shape):
-        raise ValueError(f"{np.shape(of)} is no part of {tuple(shape)}")
+        raise ValueError(f"{np.shape(of)} is not part of {tuple(shape)}")
     return x._of(shape)
 
 

@@ -91,7 +91,7 @@ class Roof:
     def of(cls, machine: Hardware, launch_s: float | None = None) -> Roof:
         """Of a machine, with its own launch overhead or another.
 
-        Raises InputError for one that is no number of seconds, 0 or more.
+        Raises InputError for one that is not a number of seconds, 0 or more.
         """
         if launch_s is None:
             return cls(machine, machine.launch_s)

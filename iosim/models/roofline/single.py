@@ -45,7 +45,7 @@ SINGLE: dict[str, tuple[str, str]] = {
 ATTENTIONS = (Attention.kind, AttentionBackward.kind)
 # A size that may be left out is 1.
 _OPTIONAL = ("b", "m")
-# Settings that are no question of time or words.
+# Settings that are not a question of time or words.
 _SET: dict[str, dict[str, Any]] = {"scale": {"factor": 0.5}}
 
 

@@ -100,7 +100,7 @@ class _Plain:
         return self.reads[u] | {u[0]}
 
     def is_stored(self, v: str) -> bool:
-        """Whether storing it is no compulsory transfer."""
+        """Whether storing it is not a compulsory transfer."""
         return bool(self.makes[v]) and v not in self.dag.outputs
 
     def counts(self, v: str) -> bool:
@@ -120,12 +120,12 @@ def _moments(game: _Plain, certificate: Mapping[str, Any]) -> int:
     """Add the rows up, each times its multiplier: no more than the cost of each variable."""
     moments = [tuple(u) for u in certificate["moments"]]
     _need(len(set(moments)) == len(moments), "a moment comes twice")
-    _need(all(u in game.reads for u in moments), "a moment is no operation")
+    _need(all(u in game.reads for u in moments), "a moment is not an operation")
     one = certificate["denominator"]
     total, sums = 0, dict[tuple[Any, ...], int]()
 
     def add(x: int, kind: str, a: Any, u: Any) -> int:
-        """Count a term; what is known is no variable, and its value is returned."""
+        """Count a term; what is known is not a variable, and its value is returned."""
         if kind == "z":
             if a == u or a in game.earlier[u]:
                 return x
@@ -142,7 +142,7 @@ def _moments(game: _Plain, certificate: Mapping[str, Any]) -> int:
         row = [tuple(e) if isinstance(e, list) else e for e in entries]
         least, terms = _row(game, kind, row)
         for u in {u for _, _, _, u in terms}:
-            _need(u is None or u in moments, f"{u} is no moment")
+            _need(u is None or u in moments, f"{u} is not a moment")
         total += x * least
         for c, variable, a, u in terms:
             total -= add(c * x, variable, a, u)

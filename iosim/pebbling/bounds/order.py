@@ -66,7 +66,7 @@ class PartialOrder:
 
     @cached_property
     def stored(self) -> int:
-        """Values whose store, once they are evicted, is no compulsory one."""
+        """Values whose store, once they are evicted, is not a compulsory one."""
         outputs = set(self.dag.outputs)
         return mask(k for k, v in enumerate(self.names) if self.into[k] and v not in outputs)
 

@@ -70,7 +70,7 @@ def text_of(path: Path) -> str:
         raise InputError(f"cannot read {str(path)!r} ({error}): give a file of a graph") from None
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
-        raise InputError(f"{path}:{line}: a zero byte, so that it is no text: give a graph's file")
+        raise InputError(f"{path}:{line}: a zero byte, so that it is not text: give a graph's file")
     return text
 
 

@@ -26,7 +26,7 @@ SAYS = "write what OneStopParallel's WriteComputationalDagHyperdagFormatDb write
 
 @dataclass
 class _Lines:
-    """The numbers of each line that is no comment, with the file's name and line for messages."""
+    """The numbers of each line without a comment, with the file's name and line for messages."""
 
     name: str
     rows: Iterator[tuple[int, str]]

@@ -28,5 +28,5 @@ def moves_from(path: Path) -> list[Move]:
     for number, row in enumerate(rows):
         whole = isinstance(row, list) and len(row) in (2, 3)
         if not whole or not all(isinstance(word, str) for word in row):
-            raise InputError(f"{path}: move {number} is no [kind, vertex] of text: {SAYS}")
+            raise InputError(f"{path}: move {number} is not a [kind, vertex] of text: {SAYS}")
     return [Move(*row) for row in rows]
