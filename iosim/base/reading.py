@@ -87,7 +87,7 @@ def read_bytes(path: str | Path, most: int = MOST_BYTES, *, pipes: bool = False)
     try:
         where = stored(path)
         if not where.is_file() and not (pipes and where.is_fifo()):
-            raise InputError("it is no file" if where.exists() else "there is no such file")
+            raise InputError("it is not a file" if where.exists() else "there is no such file")
         data = bytearray()
         with where.open("rb") as file:
             while len(data) <= most and (piece := file.read(min(2**20, most + 1 - len(data)))):

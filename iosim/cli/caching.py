@@ -24,9 +24,9 @@ from iosim.report.slope import FILES, slope
 
 # What tells the numbers that a method leaves out.
 ELSEWHERE = {
-    "formula": "the closed form counts loads; smaller sizes with --method tiles tell the rest",
-    "sample": "a sample estimates loads; without --sample the rest is told",
-    "stream": "OPT at every capacity counts loads; chosen ones, --capacity 4Ki,64Ki, tell the rest",
+    "formula": "the closed form counts loads only; for the rest, --method tiles at smaller sizes",
+    "sample": "a sample estimates loads only; leave out --sample for the rest",
+    "stream": "OPT at every capacity counts loads only; give --capacity 4Ki,64Ki for the rest",
 }
 
 

@@ -96,7 +96,7 @@ def l2(
     held = ", ".join(f"{name} = {value:,}" for name, value in choice.tiles.items())
     click.echo(f"{found.title}: {opt.format_problem(problem)}")
     click.echo(f"tiles  {held}, {dtype}")
-    about = "" if programs else ", an estimate: --programs says it otherwise"
+    about = "" if programs else ", an estimate: --programs overrides it"
     click.echo(
         f"{machine.title}: {machine.cache} of {answer.l2:,} bytes; {_programs(answer.items)}, "
         f"{answer.programs:,} resident at once"

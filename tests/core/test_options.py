@@ -130,7 +130,7 @@ def test_listings_say_what_their_signs_mean(name: str) -> None:
         forms |= {PROBLEMS["paged"].plain_form(("causal",))}
     for form in filter(entry.supports, forms):
         text = iosim.show(entry.program_for(form))
-        body, _, legend = text.partition("signs\n")
+        body, _, legend = text.partition("notation\n")
         said = [re.split("  +", line.strip(), maxsplit=1) for line in legend.splitlines()]
         assert all(len(line) == 2 for line in said)
         for sign, line in SIGNS.items():

@@ -56,7 +56,7 @@ def test_bad_input_is_one_line_and_exit_2(monkeypatch, capsys, tmp_path):
             "did you mean 'persistent'",
         ),
         (("bench", "--dry-run", "--style", "waits-first"), "of target triton: it has none"),
-        (("validate", "--dry-run", "--target", "hopper", "--schedule", "flash1"), "no grid of"),
+        (("validate", "--dry-run", "--target", "hopper", "--schedule", "flash1"), "not a grid of"),
         (("validate", "--dry-run", "--target", "hopper", "--dtype", "fp32"), "fp32 has no form"),
         (("bench", "--target", "hoper", "--out", str(tmp_path)), "did you mean 'hopper'"),
         (("replay", str(tmp_path)), "holds no record"),

@@ -229,7 +229,7 @@ def test_a_product_is_left_to_the_next_iteration_only_where_nothing_needs_it():
 @pytest.mark.parametrize(
     ("name", "problem", "tiles", "says"),
     [
-        ("flash1", iosim.Attention(N=128, d=16), {"B_r": 64, "B_c": 64}, "no grid of rows"),
+        ("flash1", iosim.Attention(N=128, d=16), {"B_r": 64, "B_c": 64}, "not a grid of rows"),
         ("flash2", iosim.Attention(N=512, d=16), {"B_r": 256, "B_c": 64}, "256 rows in a tile"),
         ("flash2", iosim.Attention(N=512, d=16), {"B_r": 96, "B_c": 64}, "96 rows in a tile"),
         ("flash2", iosim.Attention(N=512, d=16), {"B_r": 64, "B_c": 48}, "no power of two"),

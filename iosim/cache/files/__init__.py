@@ -129,7 +129,7 @@ def form_of(path: str | Path, *, form: str | None = None) -> TraceForm:
     chosen = trace_form(form) if form else None
     try:
         if not path.is_file():
-            what = "it is no file" if path.exists() else "there is no such file"
+            what = "it is not a file" if path.exists() else "there is no such file"
             raise InputError(f"cannot read {str(path)!r}: {what}")
         with path.open("rb") as file:
             start = file.read(16)

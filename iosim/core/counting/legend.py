@@ -1,4 +1,4 @@
-"""What the signs of a listing mean that only some schedules need: masks, stacks, pages, splits."""
+"""The notation of a listing that only some schedules need: masks, stacks, pages, splits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EDGE = {"start": "the first position of tile {}", "stop": "the position after t
 def legend(program: Program, listing: str) -> list[Line]:
     """Signs and their meanings, of those that occur in a listing; none for a dense schedule.
 
-    Of several signs of a kind the first one stands for all.
+    Of several symbols of a kind, the first one stands for all.
 
     >>> from iosim import algorithm, show
     >>> program = algorithm("paged").program

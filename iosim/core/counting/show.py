@@ -23,9 +23,9 @@ WIDEST = 58
 def show(program: Program, instance: Instance | None = None) -> str:
     """Print a program; with an instance, also the words that each transfer moves in all.
 
-    Beside every load and store stands what one execution moves (``|i|`` is the extent of tile i),
-    then what all its executions move together.  Under a listing stands what its signs mean where
-    they are not those of every schedule.  Raises InputError for what is not a program.
+    The note of each load and store says what one execution moves (``|i|`` is the extent of tile i),
+    then what all its executions move together.  A legend explains notation that only some
+    schedules have.  Raises InputError for what is not a program.
 
     >>> from iosim import algorithm
     >>> print(show(algorithm("copy").program), end="")
@@ -49,7 +49,7 @@ def show(program: Program, instance: Instance | None = None) -> str:
     text = in_columns(lines)
     if signs := legend(program, text):
         wide = max(len(sign) for sign, _ in signs)
-        text += "signs\n" + "".join(f"  {sign:<{wide}}  {meaning}\n" for sign, meaning in signs)
+        text += "notation\n" + "".join(f"  {sign:<{wide}}  {meaning}\n" for sign, meaning in signs)
     return text
 
 
