@@ -56,6 +56,13 @@ _LAUNCH = (
         help="arrays whose words steer the kernel, like a page table",
     ),
     click.option(
+        "--desc",
+        "descriptors",
+        multiple=True,
+        metavar="NAME=SHAPE:STRIDES",
+        help='tensors that come as descriptors, like "x=[M,K]" or "x=[M,K]:[K,1]"',
+    ),
+    click.option(
         "--gpu", help="compile for a GPU, like h100 or sm_90: shared memory, registers, spills"
     ),
 )
@@ -152,13 +159,17 @@ def read_launch(
     types: Sequence[str],
     constants: Sequence[str],
     data: Sequence[str],
+    descriptors: Sequence[str],
 ) -> Callable[[Mapping[str, Any]], KernelCall]:
     """A launch as typed, as a function of constants that are not."""
     numbers = {n: read_number("--arg", n, text) for n, text in read_pairs("--arg", arguments)}
     kinds = dict(read_pairs("--type", types))
     own = {name: read_value(text) for name, text in read_pairs("--const", constants)}
     arrays = {name: read_mask(file) for name, file in read_pairs("--data", data)}
-    return lambda more: describe_launch(source, grid, numbers, kinds, {**own, **more}, arrays)
+    tensors = dict(read_pairs("--desc", descriptors))
+    return lambda more: describe_launch(
+        source, grid, numbers, kinds, {**own, **more}, arrays, tensors
+    )
 
 
 def read_roles(text: str | None, call: KernelCall) -> dict[str, str]:

@@ -150,6 +150,8 @@ def _triton_errors() -> Iterator[None]:
             yield
     except CompilationError as error:
         raise InputError(f"Triton can't compile this kernel: {_one_line(error)}") from None
+    except RuntimeError as error:  # of its IR's own check, which gives no line
+        raise InputError(f"Triton can't compile this kernel: {error}: is a --type wrong?") from None
 
 
 def _one_line(error: Exception) -> str:

@@ -140,10 +140,14 @@ def count_kernel(
     functions = lower_call(launch, capability)
     words, again = WordCounter(), ReuseCounter()
 
-    def observe(reference: Reference) -> None:
-        words(reference)
-        if reuse:
-            again(reference)
+    def observe(references: list[Reference]) -> None:
+        counted, collected = WordCounter(), ReuseCounter()
+        for reference in references:
+            counted(reference)
+            if reuse:
+                collected(reference)
+        words.merge(counted)
+        again.merge(collected)
 
     work = evaluate(functions, launch.to_evaluate(), observe)
     kernel = next(f for f in functions.values() if f.public)

@@ -18,7 +18,15 @@ import numpy as np
 from iosim.base.errors import InputError
 from iosim.kernel.flop import FloatOperations, block_work
 from iosim.kernel.ir import IrBlock, IrFunction, IrOperation, IrRegion, element_type, tile_shape
-from iosim.kernel.semantics import FLOATS, OPERATIONS, array_of, is_float, wrap
+from iosim.kernel.semantics import (
+    FLOATS,
+    OPERATIONS,
+    array_of,
+    is_float,
+    keep_bits,
+    type_width,
+    wrap,
+)
 from iosim.kernel.slicing import find_needed
 from iosim.kernel.values import (
     GRID,
@@ -38,7 +46,6 @@ from iosim.kernel.values import (
 # Iterations of a loop whose end depends on its own values, before it counts as endless.
 LONGEST = 10_000_000
 _AXES = {"x": 0, "y": 1, "z": 2}
-_BITS = {"i1": 8, "bf16": 16}
 
 
 class UnsupportedKernel(InputError):
@@ -111,7 +118,7 @@ _Ids = tuple[Array, Array, Array]
 def evaluate(
     functions: Mapping[str, IrFunction],
     launch: CallValues,
-    observe: Callable[[Reference], None],
+    observe: Callable[[list[Reference]], None],
     parts: Iterable[_Box] | None = None,
 ) -> FloatOperations:
     """Run the integer part of a kernel for every program of its grid.
@@ -119,7 +126,8 @@ def evaluate(
     Args:
         functions: of the module, by name; the public one is the kernel.
         launch: the grid and the arguments.
-        observe: what is called with each reference.
+        observe: what is called with the references of each part of the grid; where it raises
+            `ArrayTooLarge` it keeps nothing, and the part is evaluated again in halves.
         parts: of the grid, each its first program and its shape; by default all of it.
 
     Returns:
@@ -138,12 +146,11 @@ def evaluate(
         part = _Part(functions, needed, launch, ids, shape, seen.append)
         try:
             done = part.run_kernel(kernel)
+            observe(seen)
         except ArrayTooLarge:
             todo += _halve(origin, shape, kernel)
             continue
         work += done
-        for reference in seen:
-            observe(reference)
     return work
 
 
@@ -597,7 +604,8 @@ class _Part:
             live = live & mask.dense()
         wide = np.broadcast_to(offsets, live.shape)[live]
         if wide.size and (wide.min() < 0 or wide.max() >= data.size):
-            self.refuse(op, f"reads {place.argument}[{wide.max()}]: it has {data.size} words")
+            wrong = wide[(wide < 0) | (wide >= data.size)][0]
+            self.refuse(op, f"reads {place.argument}[{wrong}]: it has {data.size} words")
         out = data[np.clip(offsets, 0, max(data.size - 1, 0))]
         if mask is not None:
             default = array_of(other) if other is not None else np.zeros((), data.dtype)
@@ -605,7 +613,9 @@ class _Part:
         if element_type(op.result_type) == "i1":
             return SeparableTile((out.astype(bool),))
         kind = FLOATS.get(element_type(op.result_type), np.float32)
-        return wrap(out.astype(kind if is_float(op.result_type) else np.int64))
+        if is_float(op.result_type):
+            return out.astype(kind)
+        return keep_bits(op.result_type, SeparableTile((out.astype(np.int64),)))
 
     # Reductions.
 
@@ -687,17 +697,6 @@ def _inside(
             at = x.dense()
             masks.append((at >= 0) & (at < lift(length.dense(), rank)))
     return tuple(masks), places
-
-
-def type_width(type_: str) -> int:
-    """Bytes of one element.
-
-    >>> type_width("tensor<64x!tt.ptr<f16>>"), type_width("!tt.ptr<f8E5M2>"), type_width("i1")
-    (2, 1, 1)
-    """
-    element = element_type(type_)
-    bits = _BITS.get(element) or int((re.findall(r"\d+", element) or ["64"])[0])
-    return max(1, bits // 8)
 
 
 Effect = Callable[[_Part, IrOperation, "dict[str, Value]", Array], None]

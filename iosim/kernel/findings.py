@@ -78,9 +78,10 @@ def _read_again(
     """What one program reads again."""
     counter = ReuseCounter(lambda r: (r.argument, r.operation.location))
 
-    def observe(reference: Reference) -> None:
-        if reference.kind == "load":
-            counter(reference)
+    def observe(references: list[Reference]) -> None:
+        for reference in references:
+            if reference.kind == "load":
+                counter(reference)
 
     evaluate(functions, call, observe, [(program, (1, 1, 1))])
     arguments: dict[str, list[tuple[str, str]]] = defaultdict(list)

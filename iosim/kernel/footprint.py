@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from iosim.kernel.evaluate import type_width
 from iosim.kernel.ir import IrBlock, IrFunction, IrOperation, element_type, tile_shape, walk
-from iosim.kernel.semantics import is_float
+from iosim.kernel.semantics import is_float, type_width
 
 # What shows a tile in another shape and stores none.
 _VIEWS = {"tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,6 +68,7 @@ def describe_launch(
     types: Mapping[str, str],
     constants: Mapping[str, Any],
     data: Mapping[str, Any] | None = None,
+    descriptors: Mapping[str, str] | None = None,
 ) -> KernelCall:
     """A launch from what a person types.
 
@@ -77,6 +79,7 @@ def describe_launch(
         types: of pointers and others, by name or by a pattern such as ``desc_*``.
         constants: values of ``tl.constexpr`` arguments, and of ``num_warps`` and the like.
         data: arrays of tensors that steer the kernel.
+        descriptors: shape and strides of tensors that come as descriptors, like ``[M,K]:[K,1]``.
 
     Raises:
         InputError: a name that the kernel lacks, a value that is missing, a grid that isn't
@@ -92,7 +95,7 @@ def describe_launch(
     options = {k: v for k, v in constants.items() if k in COMPILER_OPTIONS}
     constants = {k: v for k, v in constants.items() if k not in options}
     names = source.arguments
-    _check_names(source, [*arguments, *constants, *(data or {})])
+    _check_names(source, [*arguments, *constants, *(data or {}), *(descriptors or {})])
     kinds = _match_types(names, types)
     remarks: list[str] = []
     chosen = dict(source.defaults)
@@ -106,9 +109,45 @@ def describe_launch(
             kinds[name] = _guess_type(source, name, values, remarks)
     shape = read_grid(grid, {**values, **chosen})
     call = KernelCall(source, shape, kinds, chosen, values, {}, options, dict(data or {}))
+    call.descriptors = _read_descriptors(kinds, descriptors or {}, {**values, **chosen})
     call.remarks = remarks
-    call.assumed = [n for n, kind in kinds.items() if n not in values and "*" not in kind]
+    numbers = {n for n, kind in kinds.items() if "*" not in kind} - call.descriptors.keys()
+    call.assumed = [n for n in numbers if n not in values]
     return specialize(call)
+
+
+def _read_descriptors(
+    kinds: Mapping[str, str], given: Mapping[str, str], names: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Shape and strides of each descriptor; the last axis lies in a row where no strides are given.
+
+    Raises:
+        InputError: one is missing, is no descriptor, or has other axes than its tile.
+    """
+    out = {}
+    for name, kind in kinds.items():
+        if name in given and not kind.startswith("tensordesc<"):
+            raise InputError(
+                f'--desc {name} needs a type: --type "{name}=tensordesc<fp16[64,64]>" has its tile'
+            )
+        if not kind.startswith("tensordesc<"):
+            continue
+        if name not in given:
+            raise InputError(f'{name} is a descriptor: give its shape, like --desc "{name}=[M,K]"')
+        shape, *rest = (_read_list(x, names) for x in given[name].split(":"))
+        strides = rest[0] if rest else [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+        if not len(shape) == len(strides) == kind.count(",") + 1:
+            raise InputError(f"--desc {name}={given[name]} has other axes than {kind}")
+        out[name] = (tuple(shape), tuple(strides))
+    return out
+
+
+def _read_list(text: str, names: Mapping[str, Any]) -> list[Any]:
+    """The values of ``[M, 2*K]``."""
+    inner = text.strip()
+    if inner[:1] != "[" or inner[-1:] != "]":
+        raise InputError(f"--desc: {text!r} is no shape: write it like [M,K] or [M,K]:[K,1]")
+    return calculate("--desc", inner[1:-1], names)
 
 
 def specialize(launch: KernelCall) -> KernelCall:

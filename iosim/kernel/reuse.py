@@ -15,7 +15,7 @@ import numpy as np
 
 from iosim.base.arrays import Ints
 from iosim.kernel.evaluate import Reference
-from iosim.kernel.values import GRID, Array, lift, spread
+from iosim.kernel.values import GRID, Array, check_size, lift, spread
 
 # A tile → where it is, and how often there.
 _Bases = dict[bytes, list[tuple[Array, Array]]]
@@ -83,6 +83,8 @@ class ReuseCounter:
         arrays = [*mixed, *varying]
         where, times = _count_programs(base, active, arrays, grid)
         programs = np.broadcast_shapes(*(x.shape[:GRID] for x in (base, *arrays)))
+        for x in arrays:
+            check_size(x, np.empty((*programs, *(1,) * len(reference.tile)), np.void))
         rows = [
             np.broadcast_to(x, programs + x.shape[GRID:]).reshape(len(times), -1)[where]
             for x in arrays
@@ -94,6 +96,13 @@ class ReuseCounter:
             lifted = [t.reshape((1,) * GRID + t.shape) for t in tiles]
             own = _Tile(reference.tile, shared + lifted[: len(mixed)], fixed + lifted[len(mixed) :])
             self.add(bases, own, starts[members], times[members])
+
+    def merge(self, other: ReuseCounter) -> None:
+        """Add what another one has collected."""
+        self.runs |= other.runs
+        for key, tiles in other.bases.items():
+            for tile, bases in tiles.items():
+                self.bases[key][tile] += bases
 
     def add(self, bases: _Bases, tile: _Tile, at: Array, times: Array) -> None:
         """A tile at some bases, so many times each."""

@@ -34,6 +34,7 @@ from iosim.kernel.values import (
 
 Meaning = Callable[..., Value]
 
+_BITS = {"i1": 8, "bf16": 16}
 FLOATS = {"f16": np.float16, "bf16": np.float32, "f32": np.float32, "f64": np.float64}
 
 
@@ -44,6 +45,17 @@ def is_float(type_: str) -> bool:
     (True, False, False)
     """
     return "ptr<" not in type_ and element_type(type_).startswith(("f", "bf"))
+
+
+def type_width(type_: str) -> int:
+    """Bytes of one element.
+
+    >>> type_width("tensor<64x!tt.ptr<f16>>"), type_width("!tt.ptr<f8E5M2>"), type_width("i1")
+    (2, 1, 1)
+    """
+    element = element_type(type_)
+    bits = _BITS.get(element) or int((re.findall(r"\d+", element) or ["64"])[0])
+    return max(1, bits // 8)
 
 
 def read_constant(op: IrOperation) -> Value:
@@ -80,6 +92,8 @@ def _read_float(text: str, element: str) -> Any:
 
 def array_of(value: Value) -> Array:
     """One array, of integers, Booleans or floating-point numbers."""
+    if isinstance(value, (Pointer, Descriptor)):
+        raise NotImplementedError("arithmetic with an address")
     return value.dense() if isinstance(value, SeparableTile) else value
 
 
@@ -110,7 +124,7 @@ def _integers(function: Callable[..., Array], unsigned: bool = False) -> Meaning
             out = function(*((_drop_sign(x, bits) if unsigned else _as_integer(x)) for x in arrays))
             return np.asarray(out).astype(np.int64)
 
-        return keep_bits(op, elementwise(calculate)(op, *values))
+        return keep_bits(op.types[-1], elementwise(calculate)(op, *values))
 
     return apply
 
@@ -130,15 +144,13 @@ def _drop_sign(x: Array, bits: int) -> Array:
     return x.astype(np.uint64) & np.uint64(2**bits - 1)
 
 
-def keep_bits(op: IrOperation, value: Value) -> Value:
+def keep_bits(type_: str, value: Value) -> Value:
     """The lowest bits of a sum, as many as the type has: what overflows begins anew.
 
-    >>> from iosim.kernel.ir import parse_operation
-    >>> op = parse_operation("%c = arith.addi %a, %b : i32")
-    >>> keep_bits(op, constant(2**31)).dense().item()
+    >>> keep_bits("i32", constant(2**31)).dense().item()
     -2147483648
     """
-    bits = _count_bits(op.types[-1])
+    bits = _count_bits(type_)
     if bits in (1, 64) or not isinstance(value, SeparableTile) or value.is_mask:
         return value
     half = 2 ** (bits - 1)
@@ -148,24 +160,27 @@ def keep_bits(op: IrOperation, value: Value) -> Value:
     return SeparableTile((((value.dense() + half) & (2 * half - 1)) - half,))
 
 
-def _widen(value: SeparableTile) -> SeparableTile:
+def _widen(value: Value) -> SeparableTile:
     """A mask as a sum."""
-    return SeparableTile((value.dense().astype(np.int64),)) if value.is_mask else value
+    if isinstance(value, Pointer):
+        raise NotImplementedError("arithmetic with an address")
+    tile: SeparableTile = value
+    return SeparableTile((tile.dense().astype(np.int64),)) if tile.is_mask else tile
 
 
 def add(op: IrOperation, a: SeparableTile, b: SeparableTile) -> Value:
     """The sum."""
-    return keep_bits(op, _widen(a).join(_widen(b)))
+    return keep_bits(op.types[-1], _widen(a).join(_widen(b)))
 
 
 def subtract(op: IrOperation, a: SeparableTile, b: SeparableTile) -> Value:
     """The difference."""
-    return keep_bits(op, _widen(a).join(_widen(b).map(operator.neg)))
+    return keep_bits(op.types[-1], _widen(a).join(_widen(b).map(operator.neg)))
 
 
 def multiply(op: IrOperation, a: SeparableTile, b: SeparableTile) -> Value:
     """The product; of two masks their conjunction."""
-    return keep_bits(op, _widen(a).times(_widen(b)))
+    return keep_bits(op.types[-1], _widen(a).times(_widen(b)))
 
 
 def conjoin(op: IrOperation, a: SeparableTile, b: SeparableTile) -> Value:
@@ -260,12 +275,14 @@ def cast(op: IrOperation, value: Value) -> Value:
     if isinstance(value, SeparableTile) and value.is_mask and to != "i1":
         sign = -1 if op.name == "arith.extsi" else 1
         return SeparableTile((value.dense() * np.int64(sign),))
-    return keep_bits(op, value)
+    return keep_bits(op.types[-1], value)
 
 
 def reinterpret(op: IrOperation, value: Value) -> Value:
     """``tt.bitcast``: the same bits as another type."""
     before, after = (is_float(t) for t in (op.types[0], op.types[-1]))
+    if isinstance(value, Pointer) and type_width(op.types[0]) != type_width(op.types[-1]):
+        raise NotImplementedError("a pointer to words of another size")
     if before == after or isinstance(value, Pointer):
         return value
     names = [element_type(t) for t in (op.types[0], op.types[-1])]
@@ -370,7 +387,8 @@ def make_pointer(op: IrOperation, address: SeparableTile | Pointer) -> Pointer:
     """``tt.int_to_ptr``: a pointer that was loaded, or one that was an integer for a while."""
     if isinstance(address, Pointer):
         return address
-    return Pointer((PointerTarget("*", address),))
+    words = elementwise(lambda x: x // type_width(op.types[-1]))(op, address)
+    return Pointer((PointerTarget("*", words),))
 
 
 def make_descriptor(op: IrOperation, pointer: Pointer, *rest: SeparableTile) -> Descriptor:

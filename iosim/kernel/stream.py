@@ -69,12 +69,13 @@ def _place_arguments(
     """Where each argument begins, in bytes, so that no two share a line."""
     ends: dict[str, tuple[int, int]] = {}
 
-    def observe(reference: Reference) -> None:
-        arrays, width = reference.offsets.arrays, reference.width
-        low = sum(int(x.min()) for x in arrays) * width
-        high = (sum(int(x.max()) for x in arrays) + 1) * width
-        before = ends.get(reference.argument, (0, 0))
-        ends[reference.argument] = min(low, before[0]), max(high, before[1])
+    def observe(references: list[Reference]) -> None:
+        for reference in references:
+            arrays, width = reference.offsets.arrays, reference.width
+            low = sum(int(x.min()) for x in arrays) * width
+            high = (sum(int(x.max()) for x in arrays) + 1) * width
+            before = ends.get(reference.argument, (0, 0))
+            ends[reference.argument] = min(low, before[0]), max(high, before[1])
 
     evaluate(functions, call, observe)
     align = max(line, _ALIGN)

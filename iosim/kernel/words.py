@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from iosim.kernel.evaluate import Reference
 from iosim.kernel.values import GRID, Array, check_size, lift
@@ -26,7 +27,7 @@ class ArgumentTraffic:
     hidden: int = 0
     width: int = 0
     tile: tuple[int, ...] = ()
-    lines: dict[str, int] | None = None
+    lines: Counter[str] = field(default_factory=Counter)
 
 
 class WordCounter:
@@ -42,16 +43,22 @@ class WordCounter:
     def __call__(self, reference: Reference) -> None:
         """Count one reference."""
         words, lanes = count_words(reference)
-        entry = self.traffic.setdefault(
-            (reference.kind, reference.argument), ArgumentTraffic(lines={})
-        )
-        entry.words += words
-        entry.hidden += lanes - words
-        entry.width = reference.width
-        entry.tile = max(entry.tile, reference.tile, key=math.prod)
-        assert entry.lines is not None
-        line = reference.operation.location
-        entry.lines[line] = entry.lines.get(line, 0) + words
+        lines = Counter({reference.operation.location: words})
+        traffic = ArgumentTraffic(words, lanes - words, reference.width, reference.tile, lines)
+        self._add((reference.kind, reference.argument), traffic)
+
+    def merge(self, other: WordCounter) -> None:
+        """Add what another one has counted."""
+        for key, traffic in other.traffic.items():
+            self._add(key, traffic)
+
+    def _add(self, key: tuple[str, str], traffic: ArgumentTraffic) -> None:
+        entry = self.traffic.setdefault(key, ArgumentTraffic())
+        entry.words += traffic.words
+        entry.hidden += traffic.hidden
+        entry.width = traffic.width
+        entry.tile = max(entry.tile, traffic.tile, key=math.prod)
+        entry.lines += traffic.lines
 
 
 def count_words(reference: Reference) -> tuple[int, int]:

@@ -61,6 +61,17 @@ class Described:
         )
 
 
+@dataclass(frozen=True)
+class Addresses:
+    """Tensors of one type that a kernel finds by their addresses; a count calls them ``*``."""
+
+    tensors: list[Any]
+
+    def list_addresses(self) -> Any:
+        """Where they lie."""
+        return np.array([x.ctypes.data for x in self.tensors])
+
+
 @dataclass
 class Seen:
     """What a launch refers to.
@@ -68,10 +79,12 @@ class Seen:
     Attributes:
         words: (kind, argument) → word → how often it is referred to.
         hidden: kind → lanes that a mask hides.
+        products: floating-point operations of matrix products.
     """
 
     words: dict[tuple[str, str], Counter[int]] = field(default_factory=dict)
     hidden: Counter[str] = field(default_factory=Counter)
+    products: int = 0
 
 
 def import_file(path: Path) -> ModuleType:
@@ -90,17 +103,23 @@ def watch_kernel(
     """Interpret a launch of a kernel of a file; what it refers to.
 
     Args:
-        arguments: NumPy arrays, `Described` ones, numbers, and constants.
+        arguments: NumPy arrays, `Described` ones, `Addresses`, numbers, and constants.
     """
     with interpreted_triton():
         kernel = getattr(import_file(path), name)
         given: dict[str, Any] = {}
-        arrays: dict[str, Any] = {}
+        arrays: list[tuple[str, Any]] = []
         for key, value in arguments.items():
             if isinstance(value, Described):
-                given[key], arrays[key] = value.describe(), value.array
+                given[key] = value.describe()
+                arrays.append((key, value.array))
+            elif isinstance(value, Addresses):
+                where = value.list_addresses()
+                given[key] = HostTensor(where)
+                arrays += [(key, where), *(("*", x) for x in value.tensors)]
             elif isinstance(value, np.ndarray):
-                given[key], arrays[key] = HostTensor(value), value
+                given[key] = HostTensor(value)
+                arrays.append((key, value))
             else:
                 given[key] = value
         if hasattr(kernel, "configs"):  # of an autotuner: the first one, as in counts
@@ -113,7 +132,7 @@ def watch_kernel(
 
 
 @contextmanager
-def _watched(arrays: Mapping[str, Any], seen: Seen) -> Iterator[None]:
+def _watched(arrays: list[tuple[str, Any]], seen: Seen) -> Iterator[None]:
     """The builder's methods, each noting what it is asked for."""
     from triton.runtime.interpreter import InterpreterBuilder
 
@@ -129,26 +148,35 @@ def _watched(arrays: Mapping[str, Any], seen: Seen) -> Iterator[None]:
 
         return method
 
-    for name in ACCESSES:
-        setattr(InterpreterBuilder, name, watch(name))
+    multiply = InterpreterBuilder.create_dot
+
+    def dot(self: Any, a: Any, b: Any, *more: Any) -> Any:
+        seen.products += 2 * a.data.size * b.data.shape[-1]
+        return multiply(self, a, b, *more)
+
+    changed = {name: watch(name) for name in ACCESSES} | {"create_dot": dot}
+    for name, method in changed.items():
+        setattr(InterpreterBuilder, name, method)
     try:
         yield
     finally:
         for name, method in before.items():
             setattr(InterpreterBuilder, name, method)
+        InterpreterBuilder.create_dot = multiply
 
 
-def _note(arrays: Mapping[str, Any], seen: Seen, kind: str, at: Any, mask: Any) -> None:
+def _note(arrays: list[tuple[str, Any]], seen: Seen, kind: str, at: Any, mask: Any) -> None:
     """The words of some addresses, argument by argument."""
     at = np.asarray(at).astype(np.int64)
     kept = np.ones(at.shape, bool) if mask is None else np.broadcast_to(mask, at.shape)
     seen.hidden[kind] += int((~kept).sum())
     left = at[kept].reshape(-1)
-    for name, array in arrays.items():
+    for name, array in arrays:
         begin = array.ctypes.data
         own = (left >= begin) & (left < begin + array.nbytes)
         if own.any():
-            words = (left[own] - begin) // array.itemsize
+            first = begin if name != "*" else 0
+            words = (left[own] - first) // array.itemsize
             seen.words.setdefault((kind, name), Counter()).update(words.tolist())
         left = left[~own]
     if left.size:

@@ -10,16 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interpreted import Described, import_file, watch_kernel
+from interpreted import Addresses, Described, import_file, watch_kernel
 from sizes import draws
 
 from iosim.base.errors import InputError
-from iosim.kernel import trace
-from iosim.kernel.compiler import lower_kernel
-from iosim.kernel.evaluate import evaluate
-from iosim.kernel.ir import parse_module
-from iosim.kernel.reuse import ReuseCounter
-from iosim.kernel.words import WordCounter
+from iosim.kernel import count as counting
+from iosim.kernel import evaluate as evaluation
+from iosim.kernel import trace, values
+from iosim.kernel.count import count_kernel
 
 triton = pytest.importorskip("triton")
 
@@ -50,24 +48,35 @@ def draw_launch(file: Path, name: str, seed: int) -> tuple[tuple[int, ...], dict
 
 
 def read(x: Any) -> Any:
+    if isinstance(x, Addresses):
+        return x.list_addresses()
     return x.describe() if isinstance(x, Described) else x
 
 
-def check_launch(file: Path, name: str, seed: int, capability: int) -> None:
+@pytest.fixture(autouse=True)
+def no_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A capability says which TTIR is counted; nothing is compiled further."""
+    monkeypatch.setattr(counting, "compile_resources", lambda *_: (None, {}))
+
+
+def check_launch(file: Path, name: str, seed: int, capability: int = 90) -> None:
     grid, arguments = draw_launch(file, name, seed)
     launcher = trace(getattr(compiled(file), name))
     call = launcher.describe(grid, (), {k: read(v) for k, v in arguments.items()})
-    text = lower_kernel(
-        call.source.function, call.types, call.constants, call.divisible, call.options, capability
-    )
-    words, reuse = WordCounter(), ReuseCounter()
-    evaluate(parse_module(text), call.to_evaluate(), lambda r: (words(r), reuse(r)))
+    count = count_kernel(call, capability)
     seen = watch_kernel(file, name, grid, arguments)
     sizes = {k: v for k, v in arguments.items() if isinstance(v, (int, float, str))}
-    found = {key: traffic.words for key, traffic in words.traffic.items() if traffic.words}
-    assert found == {key: w.total() for key, w in seen.words.items()}, sizes
-    times = {key: r.times for key, r in reuse.count().items() if r.times}
+    words = {key: traffic.words for key, traffic in count.traffic.items() if traffic.words}
+    assert words == {key: w.total() for key, w in seen.words.items()}, sizes
+    times = {key: r.times for key, r in count.reuse.items() if r.times}
     assert times == {key: Counter(w.values()) for key, w in seen.words.items()}, sizes
+    distinct = {key: r.distinct for key, r in count.reuse.items() if r.distinct}
+    assert distinct == {key: len(w) for key, w in seen.words.items()}, sizes
+    hidden: Counter[str] = Counter()
+    for (kind, _), traffic in count.traffic.items():
+        hidden[kind] += traffic.hidden
+    assert +hidden == +seen.hidden, sizes
+    assert count.work.products == seen.products, sizes
 
 
 @pytest.mark.numbers
@@ -75,10 +84,10 @@ def check_launch(file: Path, name: str, seed: int, capability: int) -> None:
 def test_count_is_what_the_interpreter_refers_to(file: Path, name: str) -> None:
     if file.stem == "block_pointers" and not BLOCK_POINTERS:
         with pytest.raises(InputError, match="Block pointers have been removed"):
-            check_launch(file, name, 0, 90)
+            check_launch(file, name, 0)
         return
     for seed in range(draws(30, 3)):
-        check_launch(file, name, seed, 90)
+        check_launch(file, name, seed)
 
 
 @pytest.mark.parametrize("capability", [80, 100])
@@ -88,3 +97,24 @@ def test_descriptors_are_the_same_words_with_and_without_hardware(
 ) -> None:
     for seed in range(2):
         check_launch(CORPUS / "descriptors.py", name, seed, capability)
+
+
+@pytest.mark.parametrize(
+    ("topic", "name"),
+    [("matmul", "convolve"), ("steering", "masked_by_tensor"), ("steering", "resize_nearest")],
+)
+def test_a_grid_in_parts_is_the_same(
+    topic: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where arrays may have few elements, the grid is evaluated part by part."""
+    for module in (values, evaluation):
+        monkeypatch.setattr(module, "MOST", 300)
+    halve, halved = evaluation._halve, []
+
+    def watch(*operands: Any) -> Any:
+        halved.append(operands)
+        return halve(*operands)
+
+    monkeypatch.setattr(evaluation, "_halve", watch)
+    check_launch(CORPUS / f"{topic}.py", name, 3)
+    assert halved

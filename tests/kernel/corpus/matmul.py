@@ -290,3 +290,41 @@ def launch_matmul_int4(rng):
         G=group,
         B=16,
     )
+
+
+@triton.jit
+def convolve(out, x, w, H, W, C, O, R, S, stride, pad, P, Q, BM: tl.constexpr, BN: tl.constexpr):
+    place = tl.program_id(0) * BM + tl.arange(0, BM)
+    z, p, q = place // (P * Q), place // Q % P, place % Q
+    filters = tl.program_id(1) * BN + tl.arange(0, BN)
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, R * S * C, 16):
+        inner = k + tl.arange(0, 16)
+        r, s, c = inner // (S * C), inner // C % S, inner % C
+        row = (p * stride - pad)[:, None] + r[None, :]
+        column = (q * stride - pad)[:, None] + s[None, :]
+        kept = (row >= 0) & (row < H) & (column >= 0) & (column < W)
+        kept &= (inner < R * S * C)[None, :]
+        at = ((z[:, None] * H + row) * W + column) * C + c[None, :]
+        weight = (inner < R * S * C)[:, None] & (filters < O)[None, :]
+        a = tl.load(x + at, mask=kept, other=0.0)
+        b = tl.load(w + inner[:, None] * O + filters[None, :], mask=weight, other=0.0)
+        total = tl.dot(a, b, total)
+    tl.store(out + place[:, None] * O + filters[None, :], total, mask=(filters < O)[None, :])
+
+
+def launch_convolve(rng):
+    h, w, c, o, r, s, stride, pad = (int(i) for i in rng.integers(1, [9, 9, 5, 20, 4, 4, 3, 3]))
+    h, w = h + r, w + s
+    p, q = (h + 2 * pad - r) // stride + 1, (w + 2 * pad - s) // stride + 1
+    blocks = triton.cdiv(2 * p * q, 16)
+    return (blocks, triton.cdiv(o, 16)), {
+        "out": np.zeros((blocks * 16, o), "f4"),
+        "x": np.zeros((triton.cdiv(blocks * 16, p * q), h, w, c), "f2"),
+        "w": np.zeros((r, s, c, o), "f2"),
+        **dict(zip("HWCORSPQ", (h, w, c, o, r, s, p, q), strict=True)),
+        "stride": stride,
+        "pad": pad,
+        "BM": 16,
+        "BN": 16,
+    }

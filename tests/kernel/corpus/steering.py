@@ -3,6 +3,7 @@
 import numpy as np
 import triton
 import triton.language as tl
+from interpreted import Addresses
 
 
 @triton.jit
@@ -338,4 +339,153 @@ def launch_skip_blocks(rng):
         "n": n,
         "limit": 0.5,
         "BLOCK": 16,
+    }
+
+
+@triton.jit
+def addressed_groups(addresses, out, sizes, groups, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    for g in range(groups):
+        source = tl.load(addresses + g).to(tl.pointer_type(tl.float16))
+        size = tl.load(sizes + g)
+        value = tl.load(source + at, mask=at < size, other=0.0)
+        tl.store(out + g * B * tl.num_programs(0) + at, value, mask=at < size)
+
+
+def launch_addressed_groups(rng):
+    groups, blocks = (int(i) for i in rng.integers(1, 5, 2))
+    tensors = [np.zeros(32 * blocks, "f2") for _ in range(groups)]
+    return (blocks,), {
+        "addresses": Addresses(tensors),
+        "out": np.zeros((groups, 32 * blocks), "f2"),
+        "sizes": rng.integers(0, 32 * blocks, groups).astype("i4"),
+        "groups": groups,
+        "B": 32,
+    }
+
+
+@triton.jit
+def masked_by_tensor(out, x, marks, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
+    row = tl.program_id(0) * BM + tl.arange(0, BM)[:, None]
+    column = tl.program_id(1) * BN + tl.arange(0, BN)[None, :]
+    kept = (row < rows) & (column < columns)
+    mark = tl.load(marks + row * columns + column, mask=kept, other=False)
+    value = tl.load(x + row * columns + column, mask=mark & kept, other=0.0)
+    tl.store(out + row * columns + column, value, mask=kept)
+
+
+def launch_masked_by_tensor(rng):
+    rows, columns = (int(i) for i in rng.integers(1, [20, 40]))
+    out, x = np.zeros((2, rows, columns), "f4")
+    return (triton.cdiv(rows, 8), triton.cdiv(columns, 16)), {
+        "out": out,
+        "x": x,
+        "marks": rng.random((rows, columns)) < 0.5,
+        "rows": rows,
+        "columns": columns,
+        "BM": 8,
+        "BN": 16,
+    }
+
+
+@triton.jit
+def resize_nearest(out, x, new, old, ratio, BLOCK: tl.constexpr):
+    row, at = tl.program_id(1), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    source = tl.minimum(((at + 0.5) * ratio).to(tl.int32), old - 1)
+    line = tl.floor((row.to(tl.float32) + 0.5) * ratio).to(tl.int32)
+    value = tl.load(x + tl.minimum(line, old - 1) * old + source, mask=at < new)
+    tl.store(out + row * new + at, value, mask=at < new)
+
+
+def launch_resize_nearest(rng):
+    old, new = (int(i) for i in rng.integers(1, 40, 2))
+    return (triton.cdiv(new, 16), new), {
+        "out": np.zeros((new, new), "f4"),
+        "x": np.zeros((old, old), "f4"),
+        "new": new,
+        "old": old,
+        "ratio": old / new,
+        "BLOCK": 16,
+    }
+
+
+@triton.jit
+def by_rank(out, x, keys, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    key = tl.load(keys + tl.program_id(0) * n + at, mask=at < n, other=1000)
+    order = tl.sort(key * BLOCK + at) % BLOCK
+    value = tl.load(x + tl.program_id(0) * n + order, mask=at < n // 2 + 1)
+    tl.store(out + tl.program_id(0) * n + tl.flip(at), value, mask=tl.flip(at) < n)
+
+
+def launch_by_rank(rng):
+    n = int(rng.integers(1, 16))
+    out, x = np.zeros((2, 3, n), "f4")
+    keys = rng.integers(0, 9, (3, n)).astype("i4")
+    return (3,), {"out": out, "x": x, "keys": keys, "n": n, "BLOCK": 16}
+
+
+@triton.jit
+def shuffles(out, x, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) + tl.program_id(1) * tl.num_programs(0)
+    at = tl.arange(0, BLOCK)
+    turned = tl.trans(tl.reshape(at, (BLOCK // 4, 4)))
+    mixed = tl.reshape(tl.permute(tl.reshape(at, (2, BLOCK // 4, 2)), (2, 0, 1)), (4, BLOCK // 4))
+    both = turned + tl.broadcast_to(mixed, (4, BLOCK // 4)) * BLOCK
+    total = tl.load(x + i + both, mask=both < n)
+    tl.store(out + i * BLOCK + tl.reshape(turned, (BLOCK,)), tl.reshape(total, (BLOCK,)))
+    picked = tl.gather(at * at % BLOCK, (at + i) % BLOCK, 0)
+    tl.atomic_max(out + i * BLOCK + picked, 1, mask=(picked & 1) == (i & 1))
+    most = tl.max(tl.where(at < n, at, 0), 0)
+    tl.store(
+        out + i * BLOCK + tl.interleave(at, at + most) % BLOCK, 2, mask=tl.interleave(at, at) < n
+    )
+
+
+def launch_shuffles(rng):
+    grid = tuple(int(i) for i in rng.integers(1, 4, 2))
+    programs = grid[0] * grid[1]
+    n = int(rng.integers(1, 1000))
+    return grid, {
+        "out": np.zeros((programs, 32), "i4"),
+        "x": np.zeros(1056 + programs, "i4"),
+        "n": n,
+        "BLOCK": 32,
+    }
+
+
+@triton.jit
+def largest_magnitude(out, x, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n, other=0.0)
+    tl.atomic_max(out + at % 8, value, mask=at < n)
+
+
+def launch_largest_magnitude(rng):
+    n = int(rng.integers(1, 200))
+    return (triton.cdiv(n, 32),), {
+        "out": np.zeros(8, "f4"),
+        "x": rng.standard_normal(n).astype("f4"),
+        "n": n,
+        "BLOCK": 32,
+    }
+
+
+@triton.jit
+def swap_words(old, out, x, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    before = tl.atomic_xchg(x + at, 1, mask=at < n)
+    was = tl.atomic_cas(out + at % 8, before, before + 1)
+    tl.store(old + at, was, mask=at < n)
+
+
+def launch_swap_words(rng):
+    n = int(rng.integers(1, 200))
+    old, x = np.zeros((2, n), "i4")
+    return (triton.cdiv(n, 32),), {
+        "old": old,
+        "out": np.zeros(8, "i4"),
+        "x": x,
+        "n": n,
+        "BLOCK": 32,
     }
