@@ -26,6 +26,7 @@ SECTIONS = {
 }
 # Commands that were renamed: the old name works for one version.
 OLD = {"algorithms": "schedules"}
+_KERNEL = "docs/examples/softmax.py::softmax --grid 8 --arg columns=99"
 # What a newcomer can paste after a command's name, where it needs arguments.
 EXAMPLES = {
     "count": "naive,flash2 --N 1024 --d 64 --M 96KiB --dtype fp16",
@@ -45,7 +46,9 @@ EXAMPLES = {
     "fuse": "--model bert-large --phase training --batch 8 --N 512",
     "l2": "flash2 --N 8192 --d 64 --machine h100",
     "cache": "flash2 --N 1024 --d 64 --M 24Ki",
-    "kernel count": "docs/examples/softmax.py::softmax --grid 8 --arg columns=99 --const BLOCK=64",
+    "kernel count": f"{_KERNEL} --const BLOCK=64",
+    "kernel tiles": f"{_KERNEL} --vary BLOCK=32,64,128",
+    "kernel cache": f"{_KERNEL} --const BLOCK=64 --capacity 1KiB,4KiB",
     "gpu emit": "flash2 --N 4096 --d 64 --M 64Ki",
     "gpu replay": "experiments/data/gpu/h200",
     "gpu figure": "experiments/data/gpu/h200 figure",

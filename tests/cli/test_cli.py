@@ -439,7 +439,7 @@ def named(place: str) -> Any:
 
 
 # Examples that other tests run: they take seconds, or need Triton.
-SLOW = {"gpu replay", "gpu figure", "kernel count"}
+SLOW = {"gpu replay", "gpu figure", "kernel count", "kernel tiles", "kernel cache"}
 
 
 def entries(among: Any = COMMANDS, before: tuple[str, ...] = ()) -> Any:
