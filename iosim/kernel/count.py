@@ -14,7 +14,7 @@ from iosim.kernel.flop import FloatOperations
 from iosim.kernel.footprint import Footprint, find_footprint
 from iosim.kernel.ir import IrFunction, parse_module
 from iosim.kernel.launch import KernelCall
-from iosim.kernel.reuse import ReuseCounter, WordReuse
+from iosim.kernel.reuse import SECTOR, ReuseCounter, WordReuse
 from iosim.kernel.words import ArgumentTraffic, WordCounter
 
 
@@ -98,6 +98,10 @@ class KernelCount(Tabled):
             },
             "times": {
                 kind: {n: r.times for (k, n), r in self.reuse.items() if k == kind}
+                for kind in kinds
+            },
+            "sector_bytes": {
+                kind: {n: r.sectors * SECTOR for (k, n), r in self.reuse.items() if k == kind}
                 for kind in kinds
             },
             "flop": {"products": self.work.products, "rest": self.work.rest},

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from iosim.base.arrays import Ints
 from iosim.kernel.evaluate import Reference
 from iosim.kernel.values import GRID, Array, check_size, lift, spread
 
+SECTOR = 32  # bytes
 # A tile → where it is, and how often there.
 _Bases = dict[bytes, list[tuple[Array, Array]]]
 
@@ -28,10 +29,12 @@ class WordReuse:
     Attributes:
         distinct: words that are referred to at least once.
         times: number of references → words with that many.
+        sectors: of 32 bytes that references touch, each tile's once.
     """
 
     distinct: int
     times: dict[int, int]
+    sectors: int = 0
 
     @property
     def most(self) -> int:
@@ -61,6 +64,7 @@ class ReuseCounter:
         self.key = key
         self.runs: dict[bytes, _Runs] = {}
         self.bases: dict[tuple[str, str], _Bases] = defaultdict(lambda: defaultdict(list))
+        self.widths: dict[tuple[str, str], int] = {}
 
     def __call__(self, reference: Reference) -> None:
         """Collect one reference."""
@@ -75,6 +79,7 @@ class ReuseCounter:
                 varying.remove(mask)
         own = _Tile(reference.tile, shared, fixed)
         bases = self.bases[self.key(reference)]
+        self.widths[self.key(reference)] = reference.width
         grid = reference.grid
         if not mixed and not varying:
             where, times = _count_programs(base, active, [], grid)
@@ -113,7 +118,10 @@ class ReuseCounter:
 
     def count(self) -> dict[tuple[str, str], WordReuse]:
         """Key → how often its words are referred to."""
-        return {key: self.count_together([key]) for key in self.bases}
+        return {
+            key: replace(self.count_together([key]), sectors=self.count_sectors(key))
+            for key in self.bases
+        }
 
     def count_repeated(self, key: tuple[str, str]) -> int:
         """References beyond the first to a word of one tile, in all tiles together."""
@@ -122,6 +130,25 @@ class ReuseCounter:
             for tile, collected in self.bases[key].items()
             for _, n in collected
         )
+
+    def count_sectors(self, key: tuple[str, str]) -> int:
+        """Sectors that references touch, tile by tile.
+
+        A tile touches each of its sectors once, however many threads and instructions that takes;
+        every tensor begins at a sector.
+        """
+        words, total = SECTOR // self.widths[key], 0
+        for tile, collected in self.bases[key].items():
+            runs = self.runs[tile]
+            bases = np.concatenate([b for b, _ in collected]) % words
+            times = np.concatenate([n for _, n in collected])
+            for residue in np.unique(bases):
+                first = (runs.starts + residue) // words
+                last = (runs.starts + residue + runs.lengths - 1) // words
+                shared = int(np.count_nonzero(first[1:] == last[:-1]))
+                sectors = int((last - first + 1).sum()) - shared
+                total += sectors * int(times[bases == residue].sum())
+        return total
 
     def count_together(self, keys: Iterable[tuple[str, str]]) -> WordReuse:
         """How often words are referred to by any of some keys."""

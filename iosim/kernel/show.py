@@ -9,8 +9,9 @@ from iosim.base import html
 from iosim.base.rows import Table
 from iosim.kernel.configs import KernelConfig
 from iosim.kernel.count import KernelCount
+from iosim.kernel.reuse import SECTOR
 
-COLUMNS = ("argument", "reference", "words", "bytes", "distinct", "times", "hidden")
+COLUMNS = ("argument", "reference", "words", "bytes", "sector_bytes", "distinct", "times", "hidden")
 
 
 def to_rows(count: KernelCount) -> list[dict[str, Any]]:
@@ -24,6 +25,7 @@ def to_rows(count: KernelCount) -> list[dict[str, Any]]:
                 "reference": kind,
                 "words": traffic.words,
                 "bytes": traffic.words * traffic.width,
+                "sector_bytes": reuse.sectors * SECTOR if reuse else None,
                 "distinct": reuse.distinct if reuse else None,
                 "times": _format_times(reuse.times) if reuse else None,
                 "hidden": traffic.hidden,

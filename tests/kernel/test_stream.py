@@ -11,7 +11,7 @@ from iosim.base.errors import InputError
 from iosim.cli.commands import COMMANDS
 from iosim.cli.registry import program
 from iosim.kernel import describe_launch, load_kernel
-from iosim.kernel.count import lower_call
+from iosim.kernel.count import count_kernel, lower_call
 from iosim.kernel.stream import to_stream
 
 SOFTMAX = "docs/examples/softmax.py::softmax"
@@ -89,3 +89,13 @@ def test_a_stream_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -
     done = invoke("--capacity", "2KiB")
     assert isinstance(done.exception, InputError)
     assert "more than 100 lines of 32 bytes" in str(done.exception)
+
+
+@pytest.mark.parametrize(("columns", "block"), [(40, 16), (777, 256), (8, 8), (33, 64)])
+def test_sectors_are_the_stream_s_lines_of_32_bytes(columns: int, block: int) -> None:
+    call = describe_launch(load_kernel(SOFTMAX), "13", {"columns": columns}, {}, {"BLOCK": block})
+    found = count_kernel(call).reuse
+    stream = to_stream(lower_call(call), call.to_evaluate(), 1, 32)
+    writes = sum(int(chunk.write.sum()) for chunk in stream.chunks())
+    assert found["store", "y"].sectors == writes
+    assert found["load", "x"].sectors == stream.length - writes

@@ -1,0 +1,136 @@
+"""Record what hardware counters say of the corpus of kernels, for the test that replays it.
+
+    python -m experiments.record_kernels OUT
+
+runs every case under ``ncu`` on the GPU of this machine and writes ``OUT/measured.json``.  It needs
+PyTorch, Triton and Nsight Compute.  Bytes cross SM↔L2, as the crossbar counts them.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+CORPUS = Path("tests/kernel/corpus")
+SOFTMAX = Path("docs/examples/softmax.py")
+COUNTERS = {
+    "read_bytes": "l1tex__m_xbar2l1tex_read_bytes.sum",
+    "write_bytes": "l1tex__m_l1tex2xbar_write_bytes.sum",
+}
+SEEDS = 2
+Case = tuple[str, Any, tuple[int, ...], dict[str, Any]]
+
+
+def load_module(file: Path) -> ModuleType:
+    """A file of kernels, imported."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def list_cases() -> Iterator[Case]:
+    """Name, kernel, grid and arguments: large launches, then the corpus at small ragged sizes."""
+    yield from _products()
+    yield from _attentions()
+    softmax = load_module(SOFTMAX).softmax
+    for rows, columns in ((4096, 1024), (1000, 1000), (333, 777)):
+        x = np.ones((rows, columns), "f4")
+        sizes = {"y": np.zeros_like(x), "x": x, "columns": columns, "BLOCK": 256}
+        yield f"softmax {rows} x {columns}", softmax, (rows,), sizes
+    for file in sorted(CORPUS.glob("*.py")):
+        if file.stem == "descriptors":
+            continue  # bulk copies move boxes of their own, and need a GPU to be described
+        module = load_module(file)
+        for name in [n.removeprefix("launch_") for n in vars(module) if n.startswith("launch_")]:
+            for seed in range(SEEDS):
+                random = np.random.default_rng([seed, len(name)])
+                grid, arguments = getattr(module, f"launch_{name}")(random)
+                yield f"{file.stem} {name} {seed}", getattr(module, name), grid, arguments
+
+
+def _products() -> Iterator[Case]:
+    kernel = load_module(CORPUS / "matmul.py").matmul
+    for m, n, k in ((1024, 1024, 1024), (2048, 512, 1024)):
+        sizes = {"M": m, "N": n, "K": k, "am": k, "ak": 1, "bk": n, "bn": 1, "cm": n, "cn": 1}
+        tensors = {"a": np.ones((m, k), "f2"), "b": np.ones((k, n), "f2")}
+        tiles = {"BM": 128, "BN": 128, "BK": 64}
+        given = tensors | {"c": np.zeros((m, n), "f4")} | sizes | tiles
+        yield f"product {m} x {n} x {k}", kernel, (-(-m // 128), -(-n // 128)), given
+
+
+def _attentions() -> Iterator[Case]:
+    kernel = load_module(CORPUS / "attention.py").attention
+    for n, d in ((1024, 64), (1000, 64), (1024, 128)):
+        for causal in (False, True):
+            q, k, v = np.ones((3, 4, n, d), "f2")
+            out = {"o": np.zeros_like(q), "lse": np.zeros((4, n), "f4")}
+            sizes = {"N": n, "M": n, "scale": 0.1, "CAUSAL": causal, "D": d, "BM": 64, "BN": 32}
+            given = {"q": q, "k": k, "v": v} | out | sizes
+            mask = "causal" if causal else "dense"
+            yield f"attention {n} x {d} {mask}", kernel, (-(-n // 64), 4), given
+
+
+def run_cases() -> None:
+    """Launch every case; its name is a range that the profiler reads."""
+    import torch
+
+    for name, kernel, grid, arguments in list_cases():
+        given = {
+            k: torch.from_numpy(np.ascontiguousarray(x)).cuda() if isinstance(x, np.ndarray) else x
+            for k, x in arguments.items()
+        }
+        torch.cuda.synchronize()
+        torch.cuda.nvtx.range_push(name)
+        kernel[grid](**given)
+        torch.cuda.synchronize()
+        torch.cuda.nvtx.range_pop()
+
+
+def read_counters(text: str) -> dict[str, dict[str, int]]:
+    """Range → counters, from the profiler's CSV; of several launches in a range the last one."""
+    rows = list(csv.DictReader(line for line in text.splitlines() if line.startswith('"')))
+    found = {}
+    for row in rows[1:]:
+        name, _, kernel = row["Kernel Name"].partition("/")
+        if kernel and not kernel.startswith("void"):
+            found[name] = {
+                key: int(row[metric].replace(",", "")) for key, metric in COUNTERS.items()
+            }
+    return found
+
+
+def main(out: Path) -> None:
+    """Run all cases under the profiler, and write the record."""
+    import torch
+    import triton
+
+    command = ["ncu", "--nvtx", "--print-nvtx-rename", "kernel", "--csv", "--page", "raw"]
+    metrics = ["--metrics", ",".join(COUNTERS.values()), "--log-file", str(out / "ncu.csv")]
+    run = [sys.executable, "-m", "experiments.record_kernels", "--run"]
+    subprocess.run([*command, *metrics, *run], check=True)
+    record = {
+        "gpu": torch.cuda.get_device_name(),
+        "triton": triton.__version__,
+        "launches": read_counters((out / "ncu.csv").read_text()),
+    }
+    (out / "measured.json").write_text(json.dumps(record, indent=1))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--run":
+        run_cases()
+    else:
+        main(Path(sys.argv[1]))
