@@ -105,6 +105,7 @@ class ReuseCounter:
     def merge(self, other: ReuseCounter) -> None:
         """Add what another one has collected."""
         self.runs |= other.runs
+        self.widths |= other.widths
         for key, tiles in other.bases.items():
             for tile, bases in tiles.items():
                 self.bases[key][tile] += bases
