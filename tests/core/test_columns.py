@@ -17,7 +17,7 @@ from iosim.core.counting import columns
 from iosim.core.counting.arrays import OnArrays
 from iosim.core.counting.closed import close, highest
 from iosim.core.counting.integers import OnInts
-from iosim.core.counting.poly import Part, Sum
+from iosim.core.counting.poly import Part, Sum, names_of
 from iosim.core.program.index import Affine, Span, Tile
 
 pytestmark = pytest.mark.numbers
@@ -125,7 +125,30 @@ def test_floors_of_lines_that_fall_stay_in_64_bits() -> None:
         atom = Sum(i, Span("n", Affine(), Affine.of("n")), "B", (part,))
         rows = [{"n": 2**40 - k, "B": k + 1, "C": 2**30 + 7 * k} for k in range(9)]
         env = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-        assert columns.total(atom, env, OnArrays).tolist() == [OnInts(row)(atom) for row in rows]
+        assert columns.total(atom, env, {}).tolist() == [OnInts(row)(atom) for row in rows]
+
+
+def test_sums_that_share_their_tiles_are_exact() -> None:
+    """Of spans and roundings of their own, at the same points, and at those that boxes are."""
+    i, rng = Tile("i", "n"), np.random.default_rng(7)
+    whole = Span("n", Affine(), Affine.of("n"))
+    seen = Part(Span("n", Affine(), i.stop))
+    near = Part(Span("n", i.start - 20, i.stop - 3))
+    spans: list[tuple[Any, ...]] = [(seen,), (i, seen), (seen, near), (near,), (i, near, seen)]
+    spans += [(Part(seen.span, "C"),), (i, Part(seen.span, "C")), (i, Part(near.span, "D"))]
+    env = {x: rng.integers(1, 60, 40) for x in ("n", "B", "C", "D")}
+    rows = [{x: int(values[k]) for x, values in env.items()} for k in range(40)]
+    odd = np.arange(40) % 2
+    apart = {"B": env["B"] + odd, "C": env["C"] + 1 - odd, "D": env["D"]}
+    reading, boxes = OnArrays(env), OnArrays(env, env | apart)
+    for step in ("B", "C"):
+        for factors in spans:
+            atom = Sum(i, whole, step, factors)
+            want = [OnInts(row)(atom) for row in rows]
+            assert reading(atom).tolist() == want
+            names = names_of(atom) - {"n"}
+            points = np.all([apart[x] == env[x] for x in names], axis=0)
+            assert boxes(atom)[points].tolist() == np.array(want)[points].tolist()
 
 
 def test_counts_that_fit_are_given_where_their_terms_do_not() -> None:

@@ -23,7 +23,7 @@ from iosim.core.counting.signs import falls_with
 from iosim.core.program.index import Affine, Span, Tile
 from iosim.core.tiling.candidates import EveryValue
 from iosim.core.tiling.evaluate import Peak, Points
-from iosim.core.tiling.plan import plans
+from iosim.core.tiling.plan import form_of, plans
 from iosim.core.tiling.search import Search
 
 pytestmark = pytest.mark.numbers
@@ -524,3 +524,43 @@ def test_nests_of_the_same_form_have_the_same_tiles(options: dict[str, Any]) -> 
         assert all(tiles[x] == tiles[y] for x, y in alike.items())
         given = {x: tiles[x] for x in alike}
         assert iosim.optimal_tiles(traced, one, M, fixed=given).tiles == tiles
+
+
+def test_forms_tell_all_that_a_search_depends_on() -> None:
+    one = iosim.Attention(30, 4, causal=True)
+    traced = iosim.algorithm("naive").program_for(one)
+    first, *_, last = plans(traced, frozenset())
+    params = [p for p in traced.params if p.name in first.params]
+    renamed = [dataclasses.replace(p, name=f"{p.name}0") for p in params]
+    decided = [True, *(False for _ in params[1:])]
+    here: tuple[Any, ...] = (first.total, first.levels, first.constraints, params, decided)
+    changes: list[Any] = [last.total, first.levels[1:], [Affine.of("W1") - 1], renamed, [False] * 4]
+    forms = {form_of(*here)}
+    for k, other in enumerate(changes):
+        forms.add(form_of(*here[:k], other, *here[k + 1 :]))
+    assert len(forms) == 1 + len(changes)
+
+
+@given(st.sampled_from(CASES), st.integers(1, 40), st.integers(1, 5), st.data())
+def test_words_without_common_sizes_are_in_proportion(
+    case: tuple[str, int], N: int, d: int, data: Any
+) -> None:
+    """Of any two tilings of a nest, the same one moves more by both."""
+    name, k = case
+    traced, one = program(name, OPTIONS[k]), problem(N, OPTIONS[k], d)
+    sizes = one.sizes | {"heads": 3}
+
+    def draw(names: Any) -> dict[str, int]:
+        ends = {p.name: (p.least, sizes[p.axis]) for p in traced.params if p.name in names}
+        return {x: data.draw(st.integers(*ends[x]), label=x) for x in ends}
+
+    others = draw({p.name for p in traced.params})
+    for plan in plans(traced, frozenset()):
+        pairs = []
+        for _ in range(3):
+            reading = OnInts(sizes | others | draw(plan.params))
+            counts = close(traced).counts.values()
+            pairs.append((sum(x.evaluate(reading) for x in counts), plan.total.evaluate(reading)))
+        (a, x), (b, y), (c, z) = pairs
+        assert (a - b) * (y - z) == (b - c) * (x - y)
+        assert (a > b) == (x > y)

@@ -60,6 +60,7 @@ class OnArrays:
         self._lengths: dict[Affine, Any] = {}
         self._lines: dict[Sum, tuple[Any, Any]] = {}
         self._boxes: dict[Any, Any] = {}
+        self._pieces: dict[Any, dict[Any, Any]] = {}
 
     def length(self, value: Affine) -> Any:
         """An affine expression."""
@@ -107,7 +108,9 @@ class OnArrays:
     def _sum(self, atom: Sum) -> Any:
         if self.high is self.env:
             return self._many(
-                names_of(atom), functools.partial(columns.total, atom), lambda at: at(atom)
+                names_of(atom),
+                lambda env, seen: columns.total(atom, env, seen),
+                lambda at: at(atom),
             )
         if self.upper:
             return AtMost(self.env, self.high)(atom)
@@ -132,7 +135,9 @@ class OnArrays:
         """The largest occupancy of a level over all iterations of its loops."""
         if self.high is self.env:
             return self._many(
-                level.names, functools.partial(columns.most, level), lambda at: at.most(level)
+                level.names,
+                lambda env, _: columns.most(level, env, OnArrays),
+                lambda at: at.most(level),
             )
         assert not self.upper, "peaks are bounded from below only"
         return least_level(level, self.env, self.high)
@@ -150,7 +155,8 @@ class OnArrays:
             here = [x[k : k + _AT_ONCE] for x in flat]
             if len(here[0]) > _FEW:
                 with contextlib.suppress(columns.NoForm):
-                    found.append(many(dict(zip(names, here, strict=True)), OnArrays))
+                    seen = self._pieces.setdefault((k, len(here[0]), dtype), {})
+                    found.append(many(dict(zip(names, here, strict=True)), seen))
                     continue
             rows = zip(*(x.tolist() for x in here), strict=True)
             each = [one(OnInts(dict(zip(names, row, strict=True)))) for row in rows]

@@ -11,7 +11,7 @@ import numpy as np
 
 from iosim.core.counting import integral
 from iosim.core.counting.poly import Atom, Part, Sum, names_of
-from iosim.core.counting.ramps import Box, Columns, real
+from iosim.core.counting.ramps import Columns, real
 from iosim.core.program.index import Affine, Edge, Span, Tile
 
 Reading: TypeAlias = Callable[[Columns], Callable[[Atom], Any]]
@@ -21,7 +21,7 @@ _MOST, _MOST_OF_OBJECTS = 2.0**62, 2.0**400
 
 
 def sum_below(
-    atom: Sum, low: Columns, high: Columns, boxes: dict[Any, Box | None], reading: Reading
+    atom: Sum, low: Columns, high: Columns, boxes: dict[Any, Any], reading: Reading
 ) -> tuple[Any, tuple[Any, Any]]:
     """A sum from below over boxes, exact where one is a single point, and a line below it.
 
@@ -54,11 +54,15 @@ def sum_below(
     level = real(words)
     flat = 2 * level >= line[0] + line[1]
     line = np.where(flat, level, line[0]), np.where(flat, level, line[1])
-    single = functools.reduce(np.logical_and, (np.equal(low[x], high[x]) for x in names))
+    apart = [np.equal(low[x], high[x]) for x in names if low[x] is not high[x]]
+    shape = np.broadcast_shapes(np.shape(words), *(np.shape(low[x]) for x in names))
+    single = np.broadcast_to(functools.reduce(np.logical_and, apart, np.True_), shape)
     rows = np.flatnonzero(np.asarray(single, bool))
-    if np.ndim(single) and len(rows):
-        shape = np.broadcast_shapes(np.shape(words), np.shape(single))
-        exact = reading({x: np.broadcast_to(low[x], shape)[rows] for x in names})(atom)
+    if shape and len(rows):
+        key = shape, rows.tobytes()  # sums at the same points share their pieces
+        if key not in boxes:
+            boxes[key] = reading({x: np.broadcast_to(v, shape)[rows] for x, v in low.items()})
+        exact = boxes[key](atom)
 
         def insert_exact(x: Any, dtype: Any) -> Any:
             x = np.broadcast_to(x, shape).astype(dtype)

@@ -13,8 +13,8 @@ additions, subtractions, products and exact quotients of whole numbers, which 64
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy as np
 from iosim.core.counting.closed import Level
 from iosim.core.counting.poly import Atom, Clip, Part, Sum, follows
 from iosim.core.program.index import Affine, Edge, Span, Tile
-from iosim.core.program.space import allowed, inside, placed
+from iosim.core.program.space import allowed, covered, inside, placed
 
 Columns = Mapping[Any, Any]
 Value = Callable[[Atom], Any]
@@ -36,12 +36,12 @@ class NoForm(Exception):
     """What is asked has no form in arrays: it is evaluated a point at a time."""
 
 
-def total(atom: Sum, env: Columns, reading: Callable[[Columns], Value]) -> Any:
+def total(atom: Sum, env: Columns, seen: dict[Any, _Pieces]) -> Any:
     """A sum over tiles at many points.
 
     Args:
         env: name → its values, arrays of one length.
-        reading: an environment → the values of atoms in it.
+        seen: what sums at these points have in common; it is added to.
 
     Raises NoForm where it depends on another sum, or on two roundings, or on one and a length.
     """
@@ -51,22 +51,27 @@ def total(atom: Sum, env: Columns, reading: Callable[[Columns], Value]) -> Any:
     plain = [x for x in parts if x.step is None]
     if len(parts) + extents < len(atom.factors) or len(rounded) > 1 or (rounded and plain):
         raise NoForm
-    tiles = _Tiles(atom.tile, atom.span, atom.step, env, parts)
-    rows, here = tiles.short()
-    value = reading(here)
-    words = np.zeros_like(tiles.full)
-    words[rows] = math.prod(map(value, atom.factors))
-    rows, first, n = tiles.pieces([tiles.stretch(x.span) for x in parts])
-    at = tiles.rows(rows)
-    poly: list[Any] = [at.by**extents if extents else np.ones_like(n)]
+    key = atom.tile, atom.span, atom.step, frozenset(x.span for x in parts)
+    if key not in seen:
+        seen[key] = _Pieces.of(_Tiles(atom.tile, atom.span, atom.step, env, parts), key[-1])
+    here = seen[key]
+    words = np.zeros_like(here.full)
+    short: Any = here.extent**extents if extents else 1
+    for part in parts:
+        length = here.lengths[part.span]
+        trips = length if part.step is None else -(-length // env[part.step][here.short])
+        short = short * trips
+    words[here.short] = short
+    rows, n = here.rows, here.n
+    poly: list[Any] = [here.by**extents if extents else np.ones_like(n)]
     for part in plain:
-        poly = _times(poly, at.line(part.span, first, n))
+        poly = _times(poly, here.lines[part.span])
     if not rounded:
         np.add.at(words, rows, _sum(n, poly))
         return words
     (part,) = rounded
-    start, slope = at.line(part.span, first, n)
-    step = at.env[part.step]
+    start, slope = here.lines[part.span]
+    step = env[part.step][rows]
     np.add.at(words, rows, poly[0] * _floors(n, step, slope, start + step - 1))
     return words
 
@@ -182,6 +187,47 @@ class _Tiles:
         sizes = np.diff(cuts, axis=0)
         piece, rows = np.nonzero(sizes)
         return rows, cuts[piece, rows], sizes[piece, rows]
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """The tiles of a loop at many points, and spans that follow them.
+
+    Attributes:
+        full: how many full tiles there are.
+        short: the points with a short last tile.
+        extent, lengths: of that tile, and of each span there.
+        rows, n, by: of each piece its point, how many full tiles it has, and their extent.
+        lines: each span's length along the tiles of each piece.
+    """
+
+    full: Any
+    short: Any
+    extent: Any
+    lengths: Mapping[Span, Any]
+    rows: Any
+    n: Any
+    by: Any
+    lines: Mapping[Span, _Line]
+
+    @classmethod
+    def of(cls, tiles: _Tiles, spans: Collection[Span]) -> _Pieces:
+        """Those of all points."""
+        short, here = tiles.short()
+        start, stop = covered(tiles.tile, here)
+        placed_there = {x: placed(x, here, np.minimum, np.maximum) for x in spans}
+        rows, first, n = tiles.pieces([tiles.stretch(x) for x in spans])
+        at = tiles.rows(rows)
+        return cls(
+            full=tiles.full,
+            short=short,
+            extent=stop - start,
+            lengths={x: b - a for x, (a, b) in placed_there.items()},
+            rows=rows,
+            n=n,
+            by=at.by,
+            lines={x: at.line(x, first, n) for x in spans},
+        )
 
 
 def _cuts(start: _Line, stop: _Line, low: Any, high: Any) -> Iterator[_Line]:

@@ -24,13 +24,18 @@ NEVER = 2**400  # more than any count
 
 
 class Best:
-    """The cheapest candidate that was seen at every point."""
+    """The cheapest candidate that was seen at every point.
+
+    Args:
+        names: parameters that are branched on: the first of equal candidates is taken.
+    """
 
     def __init__(self, points: int, names: Collection[str], dtype: Any) -> None:
         never = NEVER if dtype is object else np.iinfo(np.int64).max
         self.words = np.full(points, never, dtype)
         self.position = {k: np.zeros(points, np.int64) for k in names}
         self.found = np.zeros(points, bool)
+        self.last = np.zeros(points, np.int64)  # of the tile that is solved for
 
     def may_improve(self, boxes: Boxes, bound: Any) -> Bools:
         """Whether boxes may hold something cheaper, or as cheap at earlier positions."""
@@ -46,8 +51,12 @@ class Best:
             same = same & (mine == its)
         return earlier
 
-    def learn(self, at: Ints, words: Any, position: Where) -> None:
-        """Take in candidates, ordered by their points."""
+    def learn(self, at: Ints, words: Any, position: Where, last: Ints) -> None:
+        """Take in candidates, ordered by their points.
+
+        Args:
+            last: positions of the tile that is solved for.
+        """
         if not len(at):
             return
         starts, runs = _runs(at)
@@ -58,7 +67,10 @@ class Best:
         for name, mine in position.items():
             first[name] = np.minimum.reduceat(np.where(same, mine, np.iinfo(np.int64).max), starts)
             same = same & (mine == first[name][runs])
+        # All that are still the same have the same last.
+        last = np.minimum.reduceat(np.where(same, last, np.iinfo(np.int64).max), starts)
         better = self._is_better(points, least, first)
+        self.last[points[better]] = last[better]
         self.words[points[better]] = least[better]
         for name, mine in first.items():
             self.position[name][points[better]] = mine[better]

@@ -168,7 +168,7 @@ def _plan(
     decided = [trips_decide(program, k) for k in free]
     return Plan(
         params=tuple(free),
-        form=_form(total, levels, needed, params, decided),
+        form=form_of(total, levels, needed, params, decided),
         total=total,
         levels=levels,
         above=tuple(largest_words(v, axis_of) if v.over else v.words for v in levels),
@@ -186,7 +186,7 @@ def _plan(
     )
 
 
-def _form(
+def form_of(
     total: Poly,
     levels: Sequence[Level],
     needed: Collection[Affine],

@@ -140,9 +140,8 @@ class Search:
             boxes = keep(boxes, rows)
             boxes = self._cut(boxes, bound[rows] == best.words[boxes[0]])
         found, every = dict(best.position), self.points.every
-        env = self.points.values(every, found)
         if self.solved is not None:
-            found[self.solved] = np.maximum(self.solver(every, env, env), 0)
+            found[self.solved] = best.last
         for name in self.plan.spare:
             # Words that are left go to the tiles that cost nothing: fewer, larger transfers.
             env = self.points.values(every, found)
@@ -377,6 +376,7 @@ class Search:
         """
         at, low, _ = boxes
         name = self.solved
+        last = room
         if name is None:
             fit = self.peak.fits(at, values)
         else:
@@ -388,7 +388,7 @@ class Search:
                 fewer[name] = self.points.value(name, last[less], at[less])
                 words[less] = self._words(at[less], fewer)
         fits = np.flatnonzero(fit)
-        best.learn(at[fits], words[fits], {k: v[fits] for k, v in low.items()})
+        best.learn(at[fits], words[fits], {k: v[fits] for k, v in low.items()}, last[fits])
 
     def _words(self, at: Ints, values: dict[str, Any]) -> Any:
         """Words that are moved, a copy of their own."""
