@@ -7,6 +7,7 @@ causal mask, where there are as many rows of Q as of K, a triangle.  Other masks
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -43,43 +44,38 @@ def of_shapes(t: Any, rectangles: _Words, triangles: _Words) -> Floats:
     """
     window = hasattr(t, "left") or hasattr(t, "right")
 
-    def words(
-        N: Any,
-        N_k: Any,
-        heads: Any,
-        kv_heads: Any,
-        scores: Any,
-        d: Any,
-        d_v: Any,
-        M: Any,
-        left: Any = None,
-    ) -> Any:
-        share = heads / kv_heads
-        dense = scores == N * N_k
+    def words(**sizes: Any) -> Any:
+        s = _Sizes(**sizes)
+        share, same = s.heads / s.kv_heads, (s.d, s.d_v, s.M)
+        dense = s.scores == s.N * s.N_k
         if window:  # rounded, few pairs that it hides would not be seen
-            dense = dense & (N * N_k < 2.0**50)
+            dense = dense & (s.N * s.N_k < 2.0**50)
         best: Any = 0.0
         if np.any(dense):
-            best = rectangles(kv_heads, share * N, N_k, d, d_v, M)
+            best = rectangles(s.kv_heads, share * s.N, s.N_k, *same)
         if not np.all(dense):
-            causal = (scores == N * (N + 1) / 2) & (N_k == N)
-            if left is not None:  # as many pairs as below the diagonal may be others
-                causal = causal & (left >= N - 1)
-            below = np.where(causal, triangles(kv_heads, share, N, d, d_v, M), 0.0)
+            causal = (s.scores == s.N * (s.N + 1) / 2) & (s.N_k == s.N)
+            if s.left is not None:  # as many pairs as below the diagonal may be others
+                causal = causal & (s.left >= s.N - 1)
+            below = np.where(causal, triangles(s.kv_heads, share, s.N, *same), 0.0)
             best = np.where(dense, best, below)
         return SAFE * np.maximum(best, 0.0)
 
-    limits = {"left": t.left} if hasattr(t, "left") else {}
-    found: Floats = t.each(
-        words,
-        N=t.N,
-        N_k=t.N_k,
-        heads=t.heads,
-        kv_heads=t.kv_heads,
-        scores=t.scores,
-        d=t.d,
-        d_v=t.d_v,
-        M=t.M,
-        **limits,
-    )
+    names = (x.name for x in fields(_Sizes) if hasattr(t, x.name))
+    found: Floats = t.each(words, **{x: getattr(t, x) for x in names})
     return found
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Sizes of `iosim.bounds.terms.Arrays` at some points; `left` where the problem has one."""
+
+    N: Any
+    N_k: Any
+    heads: Any
+    kv_heads: Any
+    scores: Any
+    d: Any
+    d_v: Any
+    M: Any
+    left: Any = None

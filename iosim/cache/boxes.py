@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from iosim.base.arrays import Ints
 from iosim.base.compiled import compiled
 from iosim.cache.layouts import Tiled
+from iosim.cache.stream import Accesses
 
 Marks = NDArray[np.bool_]
 
@@ -104,7 +106,7 @@ class BoxKind:
 
     @property
     def compiled_fields(self) -> tuple[int, ...]:
-        """What the compiled loop needs of it."""
+        """What the compiled loop needs of it, by the numbers below."""
         a, b = (1, 1) if self.how is None else (self.how.a, self.how.b)
         blocks = (self.wide, a * b) if self.how else (0, 1)
         down, across = self.down, self.across
@@ -128,8 +130,45 @@ class BoxKind:
         )
 
 
-# Where extents begin in what is told of a kind.
-_EXTENTS = 15
+# Columns of the table of kinds: `shift`, `start`; `down` and `across`, each with the units that a
+# box moves by then; sides of a block, words of a row of blocks, words of a block; words in a unit;
+# `low`, `high` and `write`; how many axes, and then their extents and their strides.
+_SHIFT, _START, _DOWN, _DOWN_UNITS, _ACROSS, _ACROSS_UNITS = range(6)
+_A, _B, _WIDE, _BLOCK, _LINE, _LOW, _HIGH, _WRITE, _AXES, _EXTENTS = range(6, 16)
+
+
+class Boxes(NamedTuple):
+    """Boxes that come several times.
+
+    Attributes:
+        base, kind: of each box, its place and kind.
+        by, value: (moves, boxes) and (moves, times): what is added to places.
+    """
+
+    base: Ints
+    kind: Ints
+    by: Ints
+    value: Ints
+
+
+class PhaseTable(NamedTuple):
+    """Units of phases, in a table with open addresses.
+
+    Attributes:
+        kind, phase: what an entry is of; −1: of none.
+        first, size: where its units begin in the pool, and how many there are.
+        pool: units.
+        digits: room for a number of an axis each.
+        used: units in the pool, and entries.
+    """
+
+    kind: Ints
+    phase: Ints
+    first: Ints
+    size: Ints
+    pool: Ints
+    digits: Ints
+    used: Ints
 
 
 def offsets(extents: Sequence[int], strides: Sequence[int], number: Ints) -> Ints:
@@ -179,138 +218,66 @@ class Kinds:
 
 
 class Expanding:
-    """What the compiled loop keeps: units of phases, in a table with open addresses."""
+    """What the compiled loop keeps."""
 
     def __init__(self) -> None:
-        self.kind = np.full(PHASES, -1, np.int64)
-        self.phase = np.zeros(PHASES, np.int64)
-        self.first = np.zeros(PHASES, np.int64)
-        self.count = np.zeros(PHASES, np.int64)
-        self.pool = np.zeros(POOL, np.int64)
-        self.digits = np.zeros(64, np.int64)
-        # Units in the pool, phases in the table.
-        self.used = np.zeros(2, np.int64)
+        self.table = PhaseTable(
+            kind=np.full(PHASES, -1, np.int64),
+            phase=np.zeros(PHASES, np.int64),
+            first=np.zeros(PHASES, np.int64),
+            size=np.zeros(PHASES, np.int64),
+            pool=np.zeros(POOL, np.int64),
+            digits=np.zeros(64, np.int64),
+            used=np.zeros(2, np.int64),
+        )
 
-    def run(
-        self,
-        kinds: Kinds,
-        base: Ints,
-        kind: Ints,
-        by: Ints,
-        value: Ints,
-        state: Ints,
-        address: Ints,
-        write: Marks,
-    ) -> int:
-        """Write the accesses of boxes that come several times, up to what there is room for.
+    def run(self, kinds: Kinds, boxes: Boxes, state: Ints, room: Accesses) -> int:
+        """Write the accesses of boxes, up to what there is room for.
 
         Args:
-            base, kind: of each box, its place and kind.
-            by, value: (moves, boxes) and (moves, times): what is added to places.
             state: how often all have been written, how many boxes since, and units of the next.
 
         Returns:
             How many accesses were written; state says how far that is.
         """
-        done: int = compiled(_expand)(
-            kinds.table,
-            base,
-            kind,
-            by,
-            value,
-            state,
-            address,
-            write,
-            self.kind,
-            self.phase,
-            self.first,
-            self.count,
-            self.pool,
-            self.digits,
-            self.used,
-        )
+        done: int = compiled(_expand)(kinds.table, boxes, state, room, self.table)
         return done
 
 
-def _expand(
-    told: Ints,
-    base: Ints,
-    kind: Ints,
-    by: Ints,
-    value: Ints,
-    state: Ints,
-    address: Ints,
-    write: Marks,
-    kinds: Ints,
-    phases: Ints,
-    firsts: Ints,
-    counts: Ints,
-    pool: Ints,
-    digits: Ints,
-    used: Ints,
-) -> int:
+def _expand(kinds: Ints, boxes: Boxes, state: Ints, room: Accesses, table: PhaseTable) -> int:
     """As `Expanding.run` says."""
-    times, boxes, moves = value.shape[1], base.size, by.shape[0]
+    base, kind, by, value = boxes.base, boxes.kind, boxes.by, boxes.value
+    address, write = room.address, room.write
+    times, many, moves = value.shape[1], base.size, by.shape[0]
     at: int = 0
-    room: int = address.size
+    size: int = address.size
     t, e, within = state[0], state[1], state[2]
     while t < times:
-        while e < boxes:
+        while e < many:
             k = kind[e]
             place = base[e]
             for m in range(moves):
                 place += by[m, e] * value[m, t]
-            row = place >> told[k, 0]
-            column = place - (row << told[k, 0])
-            up = told[k, 1]
-            phase = 0
-            if told[k, 2] > 1:
-                far = _quotient(row, told[k, 2])
-                row -= far * told[k, 2]
-                up += far * told[k, 3]
-                phase = row * told[k, 4]
-            elif told[k, 0] != IN_ORDER:
-                up += row * told[k, 3]
-                row = 0
-            if told[k, 4] > 1:
-                far = _quotient(column, told[k, 4])
-                column -= far * told[k, 4]
-                up += far * told[k, 5]
-                phase += column
-            else:
-                up += column * told[k, 5]
-                column = 0
-            if told[k, 0] == IN_ORDER and told[k, 11] == 0 and told[k, 12] == 1:
-                if at == room:
+            row, column, up = _reduce(kinds, k, place)
+            marked = kinds[k, _WRITE] != 0
+            if kinds[k, _SHIFT] == IN_ORDER and kinds[k, _LOW] == 0 and kinds[k, _HIGH] == 1:
+                if at == size:
                     state[0], state[1], state[2] = t, e, 0
                     return at
                 address[at] = up  # one word: in one unit wherever it lies
-                write[at] = told[k, 13] != 0
+                write[at] = marked
                 at += 1
                 e += 1
                 continue
-            slot = ((k * 40503 + phase) * 40503 >> 4) & (kinds.size - 1)
-            while kinds[slot] >= 0 and (kinds[slot] != k or phases[slot] != phase):
-                slot = (slot + 1) & (kinds.size - 1)
-            if kinds[slot] < 0:
-                words = told[k, 12] - told[k, 11]
-                if used[0] + words > pool.size or 2 * used[1] >= kinds.size:
-                    kinds[:] = -1
-                    used[0], used[1] = 0, 0
-                    slot = ((k * 40503 + phase) * 40503 >> 4) & (kinds.size - 1)
-                kinds[slot], phases[slot], firsts[slot] = k, phase, used[0]
-                counts[slot] = _list(told, k, row, column, pool, used[0], digits)
-                used[0] += counts[slot]
-                used[1] += 1
-            first = firsts[slot] + within
-            n = min(counts[slot] - within, room - at)
-            marked = told[k, 13] != 0
+            slot = _look_up(kinds, k, row, column, table)
+            first = table.first[slot] + within
+            n = min(table.size[slot] - within, size - at)
             for j in range(n):
-                address[at + j] = pool[first + j] + up
+                address[at + j] = table.pool[first + j] + up
                 write[at + j] = marked
             at += n
             within += n
-            if within < counts[slot]:
+            if within < table.size[slot]:
                 state[0], state[1], state[2] = t, e, within
                 return at
             within = 0
@@ -319,6 +286,50 @@ def _expand(
         t += 1
     state[0], state[1], state[2] = t, e, within
     return at
+
+
+def _reduce(kinds: Ints, k: int, place: int) -> tuple[int, int, int]:
+    """The row and the column of a place of the same phase, and how many units further it lies."""
+    row = place >> kinds[k, _SHIFT]
+    column = place - (row << kinds[k, _SHIFT])
+    up = kinds[k, _START]
+    if kinds[k, _DOWN] > 1:
+        far = _quotient(row, kinds[k, _DOWN])
+        row -= far * kinds[k, _DOWN]
+        up += far * kinds[k, _DOWN_UNITS]
+    elif kinds[k, _SHIFT] != IN_ORDER:
+        up += row * kinds[k, _DOWN_UNITS]
+        row = 0
+    if kinds[k, _ACROSS] > 1:
+        far = _quotient(column, kinds[k, _ACROSS])
+        column -= far * kinds[k, _ACROSS]
+        up += far * kinds[k, _ACROSS_UNITS]
+    else:
+        up += column * kinds[k, _ACROSS_UNITS]
+        column = 0
+    return row, column, up
+
+
+def _look_up(kinds: Ints, k: int, row: int, column: int, table: PhaseTable) -> Any:
+    """The entry of a phase; where there is none, its units are listed."""
+    last, phase = table.kind.size - 1, row * kinds[k, _ACROSS] + column
+    start = ((k * 40503 + phase) * 40503 >> 4) & last
+    slot = start
+    while table.kind[slot] >= 0 and (table.kind[slot] != k or table.phase[slot] != phase):
+        slot = (slot + 1) & last
+    if table.kind[slot] >= 0:
+        return slot
+    used = table.used
+    words = kinds[k, _HIGH] - kinds[k, _LOW]
+    if used[0] + words > table.pool.size or 2 * used[1] > last:
+        table.kind[:] = -1
+        used[0], used[1] = 0, 0
+        slot = start
+    table.kind[slot], table.phase[slot], table.first[slot] = k, phase, used[0]
+    table.size[slot] = _list(kinds, k, row, column, table)
+    used[0] += table.size[slot]
+    used[1] += 1
+    return slot
 
 
 def _quotient(number: int, by: int) -> int:
@@ -331,26 +342,28 @@ def _quotient(number: int, by: int) -> int:
     return found
 
 
-def _list(told: Ints, k: int, row: int, column: int, pool: Ints, first: int, digits: Ints) -> int:
+def _list(kinds: Ints, k: int, row: int, column: int, table: PhaseTable) -> int:
     """List the units of a box of kind k; returns how many."""
-    low, high, axes, line = told[k, 11], told[k, 12], told[k, 14], told[k, 10]
+    pool, digits, first = table.pool, table.digits, table.used[0]
+    low, high, axes = kinds[k, _LOW], kinds[k, _HIGH], kinds[k, _AXES]
+    line = kinds[k, _LINE]
     before = 1 if low > 0 and line > 1 else 0
     rest = low - before
-    place = (row << told[k, 0]) + column
+    place = (row << kinds[k, _SHIFT]) + column
     for q in range(axes - 1, -1, -1):
-        digits[q] = rest % told[k, _EXTENTS + q]
-        rest //= told[k, _EXTENTS + q]
-        place += digits[q] * told[k, _EXTENTS + axes + q]
+        digits[q] = rest % kinds[k, _EXTENTS + q]
+        rest //= kinds[k, _EXTENTS + q]
+        place += digits[q] * kinds[k, _EXTENTS + axes + q]
     n, last = 0, -1
     for number in range(low - before, high):
-        if told[k, 0] == IN_ORDER:
+        if kinds[k, _SHIFT] == IN_ORDER:
             unit = place // line
         else:
-            y = place >> told[k, 0]
-            x = place - (y << told[k, 0])
-            down, across = y // told[k, 6], x // told[k, 7]
-            unit = down * told[k, 8] + across * told[k, 9]
-            unit += (y - down * told[k, 6]) * told[k, 7] + x - across * told[k, 7]
+            y = place >> kinds[k, _SHIFT]
+            x = place - (y << kinds[k, _SHIFT])
+            down, across = y // kinds[k, _A], x // kinds[k, _B]
+            unit = down * kinds[k, _WIDE] + across * kinds[k, _BLOCK]
+            unit += (y - down * kinds[k, _A]) * kinds[k, _B] + x - across * kinds[k, _B]
             unit //= line
         if number >= low and (line == 1 or unit != last):
             pool[first + n] = unit
@@ -359,10 +372,10 @@ def _list(told: Ints, k: int, row: int, column: int, pool: Ints, first: int, dig
         q = axes - 1
         while q >= 0:
             digits[q] += 1
-            place += told[k, _EXTENTS + axes + q]
-            if digits[q] < told[k, _EXTENTS + q]:
+            place += kinds[k, _EXTENTS + axes + q]
+            if digits[q] < kinds[k, _EXTENTS + q]:
                 break
-            place -= digits[q] * told[k, _EXTENTS + axes + q]
+            place -= digits[q] * kinds[k, _EXTENTS + axes + q]
             digits[q] = 0
             q -= 1
     return n

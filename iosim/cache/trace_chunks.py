@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from iosim.base.arrays import Ints
 from iosim.cache.address_map import Ground
-from iosim.cache.boxes import Expanding
+from iosim.cache.boxes import Boxes, Expanding
 from iosim.cache.stream import CHUNK, Accesses
 from iosim.cache.trace_walk import Copies
 
@@ -172,20 +172,11 @@ class _Late:
         by, value = np.empty((0, base.size), np.int64), np.empty((0, copies.times), np.int64)
         if copies.moves:
             by, value = (np.array(x, np.int64) for x in zip(*copies.moves, strict=True))
-        state = np.zeros(3, np.int64)
+        boxes, state = Boxes(base, kind, by, value), np.zeros(3, np.int64)
         while state[0] < copies.times:
             writer = self.writer
-            done = self.expanding.run(
-                self.ground.kinds,
-                base,
-                kind,
-                by,
-                value,
-                state,
-                writer.address[writer.at :],
-                writer.write[writer.at :],
-            )
-            writer.at += done
+            room = Accesses(writer.address[writer.at :], writer.write[writer.at :])
+            writer.at += self.expanding.run(self.ground.kinds, boxes, state, room)
             if not writer.room:
                 yield writer.full()
 

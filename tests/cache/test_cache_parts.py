@@ -25,6 +25,7 @@ from iosim.cache import (
     trace_length,
 )
 from iosim.cache.of_program import count
+from iosim.cache.stream import Accesses
 from iosim.core.problem import BlockSparse
 from iosim.core.program.block_masks import masks
 
@@ -183,11 +184,12 @@ def test_units_of_boxes_compiled_or_not_are_those_of_words(
                 if kind.line == 1 or k == 0 or mine[k] != mine[k - 1]
             ]
             assert plain[new].tolist() == kept
+    given = boxes.Boxes(base, numbers, by, value)
     state, found = np.zeros(3, np.int64), []
     while state[0] < times:
         room = rng.randint(1, 9)
         address, write = np.full(room, -1), np.zeros(room, bool)
-        n = expanding.run(kinds, base, numbers, by, value, state, address, write)
+        n = expanding.run(kinds, given, state, Accesses(address, write))
         assert n == room or state[0] == times
         found += zip(address[:n].tolist(), write[:n].tolist(), strict=True)
     assert found == expected

@@ -33,11 +33,11 @@ def schedule(b: Builder) -> None:
         for i in b.grid("N", B_r):
             rows = b.load("Q", *h.q, i, "d"), *mean(b, i, values(b))
             for j in columns(b, i, B_c, (0, W)) if kept else ():
-                by_parts(b, i, j, B_p, *rows, kept_k[j.tile], kept_v[j.tile])
+                by_parts(b, j, B_p, i, rows, (kept_k[j.tile], kept_v[j.tile]))
             for j in columns(b, i, B_c, (W, keys(b)) if kept else None):
                 k = b.load("K", *h.k, j.tile, "d")
                 v = b.load("V", *h.k, j.tile, values(b))
-                by_parts(b, i, j, B_p, *rows, k, v)
+                by_parts(b, j, B_p, i, rows, (k, v))
                 b.free(k, v)
             store_mean(b, h, i, *rows[1:])
             b.free(*rows)
@@ -46,9 +46,20 @@ def schedule(b: Builder) -> None:
 
 
 def by_parts(
-    b: Builder, i: Tile, j: Keys, B_p: str, q: Buffer, o: Buffer, L: Buffer, k: Buffer, v: Buffer
+    b: Builder,
+    j: Keys,
+    B_p: str,
+    i: Tile,
+    rows: tuple[Buffer, Buffer, Buffer],
+    resident: tuple[Buffer, Buffer],
 ) -> None:
-    """Rows i attend to the resident rows j of K and V, B_p rows after the other."""
+    """Rows i attend to the resident rows j of K and V, B_p rows after the other.
+
+    Args:
+        rows: those of Q, O and L.
+        resident: those of K and V.
+    """
+    (q, o, L), (k, v) = rows, resident
     for y in b.tiles("N", B_p, i.start, i.stop):
         s = b.zeros("s", y, j.tile)
         b.op("matmul_nt", s, q[y], k)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -192,23 +194,25 @@ def _rope_back(dy: Any, cos: Any, sin: Any, axis: Any) -> Any:
     return _turn(dy, cos[..., :half], sin[..., :half], -1)
 
 
-def _adam(
-    w: Any,
-    g: Any,
-    m: Any,
-    v: Any,
-    *,
-    rate: float,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    decay: float,
-    step: int,
-) -> Any:
-    m = beta1 * m + (1 - beta1) * g
-    v = beta2 * v + (1 - beta2) * (g * g)
-    update = m * (1 / (1 - beta1**step)) / (np.sqrt(v * (1 / (1 - beta2**step))) + epsilon)
-    return w - rate * (update + decay * w), m, v
+@dataclass(frozen=True)
+class _AdamW:
+    """Settings of a step of AdamW: Loshchilov and Hutter 2019."""
+
+    rate: float = 1e-4
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    decay: float = 0.0
+    step: int = 1
+
+
+def _adam(w: Any, g: Any, m: Any, v: Any, **settings: Any) -> Any:
+    s = _AdamW(**settings)
+    m = s.beta1 * m + (1 - s.beta1) * g
+    v = s.beta2 * v + (1 - s.beta2) * (g * g)
+    mean, square = m * (1 / (1 - s.beta1**s.step)), v * (1 / (1 - s.beta2**s.step))
+    update = mean / (np.sqrt(square) + s.epsilon)
+    return w - s.rate * (update + s.decay * w), m, v
 
 
 def _identity(x: Any) -> Any:
@@ -317,13 +321,6 @@ KINDS = (
         _adam,
         4,
         writes=3,
-        settings={
-            "rate": 1e-4,
-            "beta1": 0.9,
-            "beta2": 0.999,
-            "epsilon": 1e-8,
-            "decay": 0.0,
-            "step": 1,
-        },
+        settings=dataclasses.asdict(_AdamW()),
     ),
 )
