@@ -250,7 +250,7 @@ def _expand(kinds: Ints, boxes: Boxes, state: Ints, room: Accesses, table: Phase
     address, write = room.address, room.write
     times, many, moves = value.shape[1], base.size, by.shape[0]
     at: int = 0
-    size: int = address.size
+    size = address.size
     t, e, within = state[0], state[1], state[2]
     while t < times:
         while e < many:

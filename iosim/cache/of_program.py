@@ -24,7 +24,16 @@ from iosim.cache.stream import CHUNK, UNITS, Accesses, Region, Stream, Unit
 from iosim.cache.templates import lines_of
 from iosim.cache.trace_chunks import chunks, placed
 from iosim.cache.trace_chunks import length as length_of
-from iosim.cache.trace_length import MOST, Measure, lanes, parts, total, words, words_of
+from iosim.cache.trace_length import (
+    MOST,
+    Measure,
+    group_lanes,
+    lanes,
+    parts,
+    total,
+    words,
+    words_of,
+)
 from iosim.cache.trace_walk import Item, Walk
 from iosim.core.problem import check_positions, in_shape
 from iosim.core.program.check import check
@@ -389,10 +398,8 @@ class _Lines:
         base, _ = self.ground.located(part, env, loops)
         if not any(isinstance(x, np.ndarray) for x in extents):
             return self._lines(part, base, extents)
-        each = np.stack(np.broadcast_arrays(*extents), axis=-1)
-        kinds, kind = np.unique(each, axis=0, return_inverse=True)
-        found = [self._lines(part, base, tuple(x)) for x in kinds.tolist()]
-        return np.array(found)[kind.reshape(-1)]
+        kinds, kind = group_lanes(np.broadcast_arrays(*extents))
+        return np.array([self._lines(part, base, tuple(x)) for x in kinds])[kind]
 
     def _lines(self, part: Piece, base: int, extents: tuple[int, ...]) -> int:
         key = (part.name, base % self.ground.line, extents)

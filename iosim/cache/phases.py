@@ -21,6 +21,7 @@ from iosim.cache.address_map import Ground, Loops, extent, placed, resolved
 from iosim.cache.boxes import BoxKind
 from iosim.cache.layouts import Tiled
 from iosim.cache.references import Piece
+from iosim.cache.trace_length import group_lanes
 from iosim.core.program import space
 from iosim.core.program.index import Edge, Span, Tile
 
@@ -68,11 +69,10 @@ class Phased:
         count = sizes[0].size
         runs = np.broadcast_to(np.asarray(times), count)
         columns = [x.reshape(-1) for x in sizes[1 : 1 + len(extents) + len(shape)]]
-        each = np.stack(columns or [np.zeros(count, np.int64)], axis=-1)
-        kinds, kind = np.unique(each, axis=0, return_inverse=True)
+        kinds, kind = group_lanes(columns or [np.zeros(count, np.int64)])
         found = 0
-        for k, sizes_of in enumerate(kinds.tolist()):
-            lanes = np.flatnonzero((kind.reshape(-1) == k) & (runs > 0))
+        for k, sizes_of in enumerate(kinds):
+            lanes = np.flatnonzero((kind == k) & (runs > 0))
             if lanes.size and math.prod(sizes_of[: len(extents)]):
                 own = {x: y[lanes] if np.ndim(y) else y for x, y in env.items()}
                 found += self._alike(part, tuple(sizes_of[: len(extents)]), own, loops, runs[lanes])

@@ -7,7 +7,7 @@ arrays.  So the time grows with the tiles that bounds follow, and not with the s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -209,6 +209,16 @@ def parts(
 ) -> int:
     """A counter of parts that have words."""
     return total(times, np.minimum(words_of(extents), 1))
+
+
+def group_lanes(sizes: Sequence[Ints]) -> tuple[list[list[int]], Ints]:
+    """Lanes by their sizes: the sizes that occur, and of each lane the number of its own.
+
+    >>> group_lanes([np.array([2, 1, 2]), np.array([5, 5, 5])])
+    ([[1, 5], [2, 5]], array([1, 0, 1]))
+    """
+    kinds, kind = np.unique(np.stack(sizes, axis=-1), axis=0, return_inverse=True)
+    return kinds.tolist(), kind.reshape(-1)
 
 
 def words_of(shape: tuple[Any, ...]) -> Any:
