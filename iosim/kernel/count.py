@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -189,7 +190,14 @@ def lower_call(launch: KernelCall, capability: int | None = None) -> dict[str, I
     Raises:
         InputError: Triton refuses the kernel.
     """
-    return parse_module(_lower(launch, capability or 90))
+    try:
+        return parse_module(_lower(launch, capability or 90))
+    except InputError as error:
+        name = re.search(r"(\w+) is not defined", str(error))
+        why = launch.source.failures.get(name[1]) if name else None
+        if why is None:
+            raise
+        raise InputError(f"{error}, since {why}") from None
 
 
 def _lower(launch: KernelCall, capability: int) -> str:

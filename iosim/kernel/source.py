@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ class KernelSource:
         function: what ``@triton.jit`` gave.
         configs: of ``@triton.autotune``: the constants of each, with ``num_warps`` and the like.
         heuristics: of ``@triton.heuristics``: name → function of all arguments.
+        failures: names of the file that a failing statement would have given, and why it failed.
 
     >>> from iosim.kernel import load_kernel
     >>> load_kernel("docs/examples/softmax.py::softmax").constants
@@ -28,6 +30,7 @@ class KernelSource:
     function: Any
     configs: tuple[dict[str, Any], ...] = ()
     heuristics: tuple[tuple[str, Any], ...] = ()
+    failures: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -77,7 +80,7 @@ def load_kernel(place: str) -> KernelSource:
         raise InputError(f"{file} has no function {name!r}{why}: {closest(name, kernels)}")
     if not is_kernel(names[name]):
         raise InputError(f"{name} of {file} is no @triton.jit function")
-    return unwrap_kernel(names[name])
+    return replace(unwrap_kernel(names[name]), failures=failures)
 
 
 def is_kernel(value: Any) -> bool:

@@ -108,3 +108,15 @@ def test_bad_input_is_one_line(words: list[str], says: str) -> None:
     assert done.exit_code, done.output
     assert says in str(done.exception)
     assert "\n" not in str(done.exception)
+
+
+def test_a_name_that_a_missing_package_would_give_is_said(tmp_path: Path) -> None:
+    (tmp_path / "needs.py").write_text(
+        "import triton, triton.language as tl\n"
+        "from nothing_of_that_name import rsqrt\n\n"
+        "@triton.jit\n"
+        "def root(x):\n"
+        "    tl.store(x, rsqrt(tl.load(x)))\n"
+    )
+    done = invoke("count", f"{tmp_path}/needs.py::root", "--grid", "1")
+    assert "rsqrt is not defined'), since line 2: ModuleNotFoundError" in str(done.exception)
