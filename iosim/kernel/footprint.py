@@ -101,7 +101,7 @@ class _Liveness:
         if op.name == "scf.for":
             block = op.regions[0].entry
             used = {x for inner in walk(op.regions[0]) for x in self.tiles(inner.operands)}
-            own = {x for inner in walk(op.regions[0]) for x in self.tiles(inner.results)}
+            own = {x for inner in walk(op.regions[0]) for x in inner.results}  # no view's root
             carried = self.tiles(block.arguments)
             around = (after - results) | (used - own - carried)
             self.walk_block(block, around | self.tiles(block.operations[-1].operands))
