@@ -10,7 +10,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from iosim.kernel.ir import IrBlock, IrFunction, IrOperation, element_type, tile_shape, walk
+from iosim.kernel.ir import (
+    IrBlock,
+    IrFunction,
+    IrOperation,
+    IrRegion,
+    element_type,
+    tile_shape,
+    walk,
+)
 from iosim.kernel.semantics import is_float, type_width
 
 # What shows a tile in another shape and stores none.
@@ -100,10 +108,8 @@ class _Liveness:
         before = (after - results) | operands
         if op.name == "scf.for":
             block = op.regions[0].entry
-            used = {x for inner in walk(op.regions[0]) for x in self.tiles(inner.operands)}
-            own = {x for inner in walk(op.regions[0]) for x in inner.results}  # no view's root
             carried = self.tiles(block.arguments)
-            around = (after - results) | (used - own - carried)
+            around = (after - results) | self.read_around(op.regions[0])
             self.walk_block(block, around | self.tiles(block.operations[-1].operands))
             self.measure(op, around | carried)
             return before | around
@@ -118,6 +124,14 @@ class _Liveness:
             self.measure(op, after | results)
             self.measure(op, before)
         return before
+
+    def read_around(self, region: IrRegion) -> set[str]:
+        """The tiles that a loop reads in each iteration, and that come from outside of it."""
+        inside = list(walk(region))
+        blocks = [*region.blocks, *(b for op in inside for r in op.regions for b in r.blocks)]
+        own = {x for op in inside for x in op.results}  # a view's tile may be from outside
+        own.update(x for block in blocks for x in block.arguments)
+        return {x for op in inside for x in self.tiles(op.operands)} - own
 
     def measure(self, op: IrOperation, live: set[str]) -> None:
         """Keep the most bytes."""
