@@ -38,9 +38,11 @@ from iosim.kernel.values import (
     SeparableTile,
     Value,
     along,
+    check_size,
     choose,
     constant,
     lift,
+    spread,
 )
 
 # Iterations of a loop whose end depends on its own values, before it counts as endless.
@@ -626,25 +628,45 @@ class _Part:
         shape = tile_shape(op.types[0])
         axis = GRID + int(op.attributes["axis"].split(":")[0])
         arrays = [array_of(self.read(op, x, env)) for x in op.operands]
-        if max(x.size for x in arrays) // max(1, shape[axis - GRID]) > MOST:
-            raise ArrayTooLarge
-        tiles = [np.broadcast_to(x, x.shape[:GRID] + shape) for x in arrays]
-        order: Sequence[int] = range(shape[axis - GRID])
-        if op.attributes.get("reverse", "false").startswith("true"):
-            order = order[::-1]
-        slices = [[wrap(np.take(x, i, axis)) for x in tiles] for i in order]
-        kept = [slices[0]]
-        for one in slices[1:]:
-            block = op.regions[0].entry
-            inner = env | dict(zip(block.arguments, (*kept[-1], *one), strict=True))
-            end = self.run_block(block, inner, active)
-            kept.append([inner[x] for x in end.operands])
-        for i, result in enumerate(op.results):
-            if op.name == "tt.reduce":
-                env[result] = kept[-1][i]
-            else:
-                parts = np.broadcast_arrays(*(array_of(x[i]) for x in kept))
-                env[result] = wrap(np.stack(parts if order[0] == 0 else parts[::-1], axis))
+        tiles = list(np.broadcast_arrays(*(spread(x, shape) for x in arrays)))
+        check_size(*tiles)
+        backwards = op.attributes.get("reverse", "false").startswith("true")
+        if op.name == "tt.scan":
+            tiles = [np.flip(x, axis) if backwards else x for x in tiles]
+            kept = [[np.take(x, [0], axis) for x in tiles]]
+            for i in range(1, shape[axis - GRID]):
+                kept.append(
+                    self.combine(op, kept[-1], [np.take(x, [i], axis) for x in tiles], env, active)
+                )
+            joined = [np.concatenate(x, axis) for x in zip(*kept, strict=True)]
+            outcomes = [np.flip(x, axis) if backwards else x for x in joined]
+        else:
+            # Neighbors first: the operation is associative, and a side is a power of two.
+            while tiles[0].shape[axis] > 1:
+                halves = (np.arange(i, tiles[0].shape[axis], 2) for i in (0, 1))
+                even, odd = ([np.take(x, half, axis) for x in tiles] for half in halves)
+                tiles = self.combine(op, even, odd, env, active)
+            outcomes = [np.take(x, 0, axis) for x in tiles]
+        env.update(zip(op.results, map(wrap, outcomes), strict=True))
+
+    def combine(
+        self,
+        op: IrOperation,
+        first: list[Array],
+        second: list[Array],
+        env: dict[str, Value],
+        active: Array,
+    ) -> list[Array]:
+        """What the region of a reduction or a scan makes of two tiles, element by element."""
+        block = op.regions[0].entry
+        given = map(wrap, (*first, *second))
+        inner = env | dict(zip(block.arguments, given, strict=True))
+        for step in block.operations[:-1]:
+            self.execute(step, inner, active)
+        return [
+            np.broadcast_to(array_of(inner[x]), y.shape)
+            for x, y in zip(block.operations[-1].operands, first, strict=True)
+        ]
 
 
 def _merge(

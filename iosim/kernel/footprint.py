@@ -3,6 +3,17 @@
 A tile is a floating-point value with axes, or what a load gave.  An operation of each element by
 itself writes over an operand that nothing reads afterwards.  Registers and shared memory of a
 compiled kernel are another number, which `iosim.kernel.compiler` reads.
+
+Of the kernels that iosim emits, with whole fp32 tiles, the words are the schedule's own peak, and
+(`tests/kernel/test_emitted.py`):
+
+- statistics of rows again, where an online softmax has an old maximum and a new one at once;
+- where a vector is loaded, the block of 1,024 elements through which the emitter loads it, if
+  this and what is live around it are more than what is live elsewhere.
+
+In fp16 weights are there twice: in fp32 and rounded, as the next product takes them.  A tile of
+zeros takes nothing: it is a constant until something is added to it, so that a loop of one
+iteration may have less than the schedule's peak.
 """
 
 from __future__ import annotations
@@ -10,6 +21,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from iosim.kernel.ir import (
+    IrBlock,
+    IrFunction,
+    IrOperation,
+    IrRegion,
+    element_type,
+    tile_shape,
+    walk,
+)
+from iosim.kernel.semantics import is_float, type_width
+from iosim.kernel.ir import (
+    IrBlock,
+    IrFunction,
+    IrOperation,
+    IrRegion,
+    element_type,
+    tile_shape,
+    walk,
+)
 from iosim.kernel.ir import (
     IrBlock,
     IrFunction,

@@ -7,7 +7,7 @@ distinct runs, not of words.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -176,15 +176,11 @@ def sweep_runs(starts: Ints, lengths: Ints, weights: Ints) -> WordReuse:
     change = np.zeros(len(edges), np.int64)
     np.add.at(change, inverse.reshape(-1), np.concatenate([weights, -weights]))
     depth, width = np.cumsum(change)[:-1], np.diff(edges)
-    times: Counter[int] = Counter()
-    levels, at = np.unique(depth, return_inverse=True)
+    levels, first, at = np.unique(depth, return_index=True, return_inverse=True)
     words = np.zeros(len(levels), np.int64)
     np.add.at(words, at.reshape(-1), width)
-    first = {int(levels[i]): n for n, i in reversed(list(enumerate(at.reshape(-1))))}
-    for level in sorted(first, key=lambda x: first[x]):
-        if level:
-            times[level] = int(words[np.searchsorted(levels, level)])
-    return WordReuse(sum(times.values()), dict(times))
+    times = {int(levels[i]): int(words[i]) for i in np.argsort(first) if levels[i]}
+    return WordReuse(sum(times.values()), times)
 
 
 @dataclass(frozen=True)
