@@ -183,11 +183,12 @@ def test_a_load_that_nothing_reads_is_gone():
 
 
 @pytest.mark.numbers
-@sizes.examples(0.3)
+@sizes.examples(0.5)
 @given(st.sampled_from([n for n in NAMES if n != "block_sparse"]), st.integers(1, 2**32))
 def test_drawn_programs(name, seed):
-    """Ragged sizes, options and types as ``iosim gpu validate`` draws them on a GPU."""
-    (job,) = drawn_jobs((name,), seed, 1)
+    """Ragged sizes, options and types, drawn as ``iosim gpu validate --case 3`` draws them."""
+    drawn = drawn_jobs((name,), seed, 3)
+    job = min(drawn, key=lambda job: iosim.count(job.instance).total_words)  # the quickest
     check_words(job.instance, job.dtype)
     if "sector_end" in job.emitted().source:
         _, counts = read_back(job.instance, job.dtype, rounded=True)
