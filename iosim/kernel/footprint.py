@@ -31,25 +31,6 @@ from iosim.kernel.ir import (
     walk,
 )
 from iosim.kernel.semantics import is_float, type_width
-from iosim.kernel.ir import (
-    IrBlock,
-    IrFunction,
-    IrOperation,
-    IrRegion,
-    element_type,
-    tile_shape,
-    walk,
-)
-from iosim.kernel.ir import (
-    IrBlock,
-    IrFunction,
-    IrOperation,
-    IrRegion,
-    element_type,
-    tile_shape,
-    walk,
-)
-from iosim.kernel.semantics import is_float, type_width
 
 # What shows a tile in another shape and stores none.
 _VIEWS = {"tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans"}
