@@ -5,6 +5,9 @@ bound spans may differ: their loop is the *ragged* one, of which there is at mos
 Inside it the start of a span, or of a tile, may be an array with a number for each of its lanes;
 an extent is always one number, since `iosim.core.machine.ragged` parts the lanes that differ in
 one.
+
+`iosim.core.machine.interpreter` and `ragged` read and write the `State` here; nothing outside the
+machine does.  A start may become an array wherever it is an int, and an extent may not.
 """
 
 from __future__ import annotations

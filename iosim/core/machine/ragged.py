@@ -1,8 +1,20 @@
-"""Lanes of unequal shapes: they are parted into groups of equal ones, loop by loop.
+"""Splits iterations that run at once into groups whose buffers have equal shapes.
 
-Where the iterations of a ragged loop have inner loops of their own lengths, these run in lockstep:
-lanes that are done drop out, and those whose tile is short run next to the others.  Lanes are
-independent, and each of them meets its own iterations in order.
+The machine runs the iterations of a grid loop as *lanes* of one array, and an array has one shape;
+under a causal mask each lane's inner loop has a length of its own, so that lanes must be split.
+`iosim.core.machine.interpreter` is the only caller: it asks `groups` and `group_iterations` which
+lanes run together, `alike` and `parted` which have equal shapes, and runs each group inside `only`.
+Groups may be chosen otherwise, since lanes are independent, as long as each lane meets its own
+iterations in order; ``lanes=1`` groups nothing, and the tests compare with it.
+
+Three lanes whose inner loops run over 2, 5 and 6 rows, 4 at a time.  Lane 0 has a short tile of 2
+rows, and 1 and 2 each a full one, at once; their last tiles differ, and run one after the other:
+
+>>> from types import SimpleNamespace
+>>> state = SimpleNamespace(ragged="i", where={"i": Lanes(0, 3, 4)})
+>>> steps = group_iterations(state, np.array([0, 0, 0]), np.array([2, 5, 6]), 4)
+>>> [(lanes.tolist(), [(x.start, x.extent) for x in tiles]) for lanes, tiles in steps]
+[([0], [(0, 2)]), ([1, 2], [(0, 4)]), ([1], [(4, 1)]), ([2], [(4, 2)])]
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Tiles as Triton block values: their power-of-two sides, masks, and addresses, as text."""
+"""Tiles as Triton block values: their power-of-two sides, masks, and addresses, as text.
+
+Triton's blocks have sides that are powers of two, and a tile may have any: a tile of 5 rows is a
+block of 8, and a mask hides 3.  Both targets (`nest`; `hopper` with `roles` and `computing`) write
+loads and stores with `Blocks`.  How the text is written may change; which words it moves may not,
+since the model counts them.
+"""
 
 from __future__ import annotations
 

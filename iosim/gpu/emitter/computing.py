@@ -1,4 +1,9 @@
-"""A warpgroup that computes: its share of the rows, and products that run behind each other."""
+"""A warpgroup that computes: its share of the rows, and products that run behind each other.
+
+`iosim.gpu.emitter.hopper` makes one `RowWarps` for each nest and lets it write the text of every
+computing warpgroup.  The order of the products is `steps`' matter and may change where no value
+does; what is loaded and stored may not.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,26 @@
-"""Buffers that are used part by part: a block value cannot be cut, so each part is a block.
+"""Buffers of which a loop uses one part after the other: a kernel keeps each part as a block.
 
-``o[x]`` under ``for x in d by B_d`` makes of o the blocks o_0, o_1, … , one per iteration of x,
-and that loop is unrolled.  What a program does to the whole of o is done to each of them.
+Triton cannot cut a block value, so that a buffer o that is used as ``o[x]`` under ``for x in d by
+B_d`` becomes the blocks o_0, o_1, … , one for each iteration of x, and that loop is unrolled.
+`iosim.gpu.emitter.nest` asks `parts` which loop cuts which buffer, and then, of each operation's
+template, `lines` which lines are repeated for the parts; `order` and `offset` ask `cuts` and
+`cut_index`.  Which templates may be repeated is free to grow; every loop that cuts a buffer must
+cut it alike and cover it, since a part's number is that of the iteration.
+
+Of Q and O, 8 columns wide, 4 at a time, there are two blocks each:
+
+>>> import iosim
+>>> sizes, tiles = {"N": 8, "d": 8, "heads": 1}, {"B_r": 4, "B_c": 4, "B_d": 4}
+>>> instance = iosim.bind(iosim.algorithm("flash2_chunked").program, sizes, tiles)
+>>> cut = parts(instance, instance.program.body)
+>>> {buffer: list(ranges(instance, loop)) for buffer, loop in sorted(cut.items())}
+{'o': [(0, 4), (4, 8)], 'q': [(0, 4), (4, 8)]}
+
+A line that changes o alone is repeated for each block of it:
+
+>>> from iosim.core.program.ops import OPS
+>>> list(lines(OPS["finish"], {"o"}, set()))
+[('{o} = {o} / {l}[:, None]', {'o'})]
 """
 
 from __future__ import annotations

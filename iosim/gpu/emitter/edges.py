@@ -1,6 +1,9 @@
 """Operands of a template, and what blocks read beyond a ragged edge.
 
-That is 0, except where a row's maximum was taken of them.
+That is 0, except where a row's maximum was taken of them: of a block whose last 3 of 8 columns are
+beyond the tensor these are 0 for a sum, and −∞ for a maximum.  `nest` keeps one `Edges` as it
+writes a text, and asks it before each operation which blocks must be filled otherwise; `computing`
+has `Held` for its templates.  A new operation that reads beyond an edge needs its case here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""In which order the items of a launch start, where a nest is shared by warps."""
+"""In which order the items of a launch start, where a nest is shared by warps.
+
+Items under a causal mask differ in length, and the longest start first, so that none is left for
+the end.  `iosim.gpu.emitter.roles` writes `numbers` into the text: from a program's number to the
+item that it runs.  Any order is right, since items are independent; it must name each item once.
+"""
 
 from __future__ import annotations
 

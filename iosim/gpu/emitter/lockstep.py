@@ -1,4 +1,8 @@
-"""A sweep in stretches with a barrier before each, for programs that are kept in lockstep."""
+"""A sweep in stretches with a barrier before each, for programs that are kept in lockstep.
+
+`iosim.gpu.emitter.nest` opens a sweep with the lines of `stretches`; how long these are may change,
+and each program must meet as many barriers as every other.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""One nest of a program as the text of one kernel: the launch, then the nodes in their order."""
+"""One nest of a program as the text of one kernel: the launch, then the nodes in their order.
+
+The plain target (`iosim.gpu.targets.plain`) makes a `KernelText` for each nest and takes its lines.
+It walks the nodes as the machine does, so that a load in the program is a load in the text; how a
+line is written may change, and not how many words it moves.
+"""
 
 from __future__ import annotations
 

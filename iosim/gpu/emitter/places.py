@@ -1,4 +1,9 @@
-"""Where the tiles and spans of a kernel lie: as numbers over all iterations, and as text in it."""
+"""Where the tiles and spans of a kernel lie: as numbers over all iterations, and as text in it.
+
+`blocks`, `order`, `launch_order` and `lockstep` ask `Places` where a tile lies: as numbers to see
+what text is needed, and as text to write it.  Both must agree: the text is what the numbers say, in
+Triton.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""What every emitted module begins with, and the frame of its kernels."""
+"""What every emitted module begins with, and the frame of its kernels.
+
+The constants are Triton's text: targets (`iosim.gpu.targets`) put those that a module needs in
+front of its kernels, and `nest` writes a kernel's first line by `function`.  A helper there may be
+written otherwise as long as it loads and counts the same words; its name is in the text of nests.
+"""
 
 from __future__ import annotations
 

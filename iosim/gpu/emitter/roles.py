@@ -1,4 +1,8 @@
-"""What the warps of a Hopper kernel do: one warp loads tiles, and warpgroups compute with them."""
+"""What the warps of a Hopper kernel do: one warp loads tiles, and warpgroups compute with them.
+
+`iosim.gpu.emitter.hopper` writes one `LoadWarp`, `iosim.gpu.emitter.computing` the others, over
+the same loops: both must meet each tile in the same order, since they wait for each other.
+"""
 
 from __future__ import annotations
 
