@@ -81,6 +81,11 @@ class CacheFamily:
         )
 
     @property
+    def leaps(self) -> bool:
+        """Whether a replay may leap over iterations (`iosim.cache.leaps`)."""
+        return self.plain and self.policy == "lru" and bool(self.capacities) and not self.at_once
+
+    @property
     def plain(self) -> bool:
         """Whether lines are of one word, in any place, row-major, and written back."""
         return not self._beyond

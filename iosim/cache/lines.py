@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from iosim.base.arrays import Ints
 from iosim.base.compiled import Backend
 from iosim.base.errors import InputError
 from iosim.cache.record import Cache
 from iosim.cache.stream import Stream
+
+_Number = TypeVar("_Number", int, Ints)
 
 
 @dataclass(frozen=True)
@@ -106,10 +109,20 @@ def line_of(address: int, units: int, shift: int, binary: bool) -> int:
     return address >> shift if binary else address // units
 
 
-def spread(line: int) -> int:
+def spread(line: _Number) -> _Number:
     """Where arrays keep a line: 4 entries are left out after 64.
 
     Lines at a distance of a power of two, as the rows of a matrix are, would otherwise share few
     sets of the cache of the computer that runs this.
     """
     return line + ((line >> 6) << 2)
+
+
+def gathered(place: Ints) -> Ints:
+    """The lines at some places: `spread` undone.
+
+    >>> import numpy as np
+    >>> gathered(np.array([spread(line) for line in (5, 64, 1000)])).tolist()
+    [5, 64, 1000]
+    """
+    return place - (place // 68 << 2)

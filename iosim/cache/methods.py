@@ -19,6 +19,7 @@ from iosim.cache import tiles
 from iosim.cache.closed import loads, misses, reuse
 from iosim.cache.curves import STACKS, curve
 from iosim.cache.family import CacheFamily
+from iosim.cache.leaps import replay_leaping
 from iosim.cache.of_program import count, touches
 from iosim.cache.policies import POLICIES
 from iosim.cache.progress import Watch
@@ -81,7 +82,8 @@ def count_words(what: Instance | Stream, family: CacheFamily, method: str = "aut
             stream.
         family: the caches.
         method: ``stream`` replays word by word, ``tiles`` whole tiles (LRU, and OPT with bypass),
-            ``formula`` is LRU's closed form; ``auto`` takes what `choose_method` does.
+            ``formula`` is LRU's closed form; ``auto`` takes what `choose_method` does.  Of a long
+            stream LRU may leap over iterations that repeat one another (`iosim.cache.leaps`).
 
     Raises InputError for a method that can't count this, and, of ``auto``, where that would take
     longer than 10 minutes.
@@ -111,9 +113,11 @@ def count_words(what: Instance | Stream, family: CacheFamily, method: str = "aut
     elif method == "tiles":
         found = _by_tiles(what, family)
     else:
-        found = _by_stream(
-            touches(what, line_words=family.line_words, layouts=family.layouts), family
-        )
+        stream = touches(what, line_words=family.line_words, layouts=family.layouts)
+        if stream.length > LONG and family.leaps and available():
+            found = _by_leaps(what, stream.length, family.capacities or [])
+        else:
+            found = _by_stream(stream, family)
     return replace(found, why=why)
 
 
@@ -275,6 +279,20 @@ def _by_stream(stream: Stream, family: CacheFamily) -> CacheWords:
     else:
         moved = _by_name(replay_many(seen, caches))
     return CacheWords(method="stream", accesses=stream.length, capacities=rooms, **moved)
+
+
+def _by_leaps(instance: Instance, length: int, rooms: list[int]) -> CacheWords:
+    """What LRU moves for a long stream, by a replay that leaps."""
+    moved: list[Any] = []
+    with count_done(len(rooms) * length, "accesses") as report:
+        for room in rooms:
+
+            def watch(done: int, before: int = len(moved) * length) -> None:
+                report(before + done)
+
+            moved.append(replay_leaping(instance, Cache(capacity=room), watch))
+    words = _by_name(moved)
+    return CacheWords(method="stream", accesses=length, capacities=rooms, **words)
 
 
 def _at_every_capacity(stream: Stream, family: CacheFamily) -> CacheWords:

@@ -138,6 +138,12 @@ def items(
     return tuple(tuple(map(stream, launch)) for launch in walk.items(known.body))
 
 
+def walked(instance: Instance) -> tuple[Stream, Walk, tuple[Action, ...]]:
+    """The stream of `touches`, by words, and the walk over references that makes it."""
+    known = _Known.of(instance, touching, "words", 1, None, None)
+    return touches(instance), Walk(instance, known.ground, known.told), known.body
+
+
 def count(instance: Instance) -> int:
     """How many boxes `touches` passes over.
 

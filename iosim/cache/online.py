@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iosim.base.compiled import Backend
+from iosim.base.arrays import Ints
+from iosim.base.compiled import Backend, built
 from iosim.base.errors import InputError
 from iosim.base.memory import check_room
-from iosim.cache.lines import Divisor, Lines, WriteRules, line_of, spread
+from iosim.cache.lines import Divisor, Lines, WriteRules, gathered, line_of, spread
 from iosim.cache.policies import POLICIES
 from iosim.cache.policies.base import Cells, Shape, State
 from iosim.cache.policies.lru import LRU
@@ -132,6 +133,15 @@ def _loop(
     counts[THROUGH] += passed
 
 
+def _list_ring(older: Cells, status: Cells, found: Any) -> None:
+    """List the lines of the ring of set 0, newest first, with their status."""
+    line = older[0]
+    for k in range(found.shape[1]):
+        found[0, k] = line
+        found[1, k] = status[line]
+        line = older[line]
+
+
 class Online:
     """A cache that takes in a stream chunk by chunk.
 
@@ -165,7 +175,7 @@ class Online:
             counts=np.zeros(4, np.int64),
         )
         self._kept: CacheState = backend.arrays(kept)
-        self._words = cache.line_words
+        self._words, self._lines = cache.line_words, cache.lines
         self._accesses = 0
         self._backend = backend
         self._loop = backend.build(
@@ -184,6 +194,27 @@ class Online:
         count = len(chunk.address)
         self._accesses += count
         self._loop(chunk, self._backend.number(count), *self._sizes, self._rules, self._kept)
+
+    def list_lines(self) -> tuple[Ints, Ints]:
+        """The lines of a cache with one set and a ring, newest first, and the status of each."""
+        found = np.zeros((2, self._lines - int(self._kept.room[0])), np.int64)
+        built(_list_ring)(self._kept.state[1], self._kept.status, found)
+        return gathered(found[0] - 1), found[1]
+
+    def leap(self, lines: Ints, status: Ints, counts: Ints, accesses: int) -> None:
+        """Go on by so many counts and accesses, to where as many lines as now are held."""
+        newer, older = self._kept.state
+        self._kept.status[spread(self.list_lines()[0]) + 1] = ABSENT
+        ring = np.concatenate([[0], spread(lines) + 1, [0]])
+        self._kept.status[ring[1:-1]] = status
+        older[ring[:-1]], newer[ring[1:]] = ring[1:], ring[:-1]
+        self._kept.counts[:] += counts
+        self._accesses += accesses
+
+    @property
+    def counts(self) -> Ints:
+        """What the loop has counted, by place."""
+        return np.array(self._kept.counts)
 
     def traffic(self) -> Traffic:
         """What it moved so far, and what a flush would write now."""

@@ -61,40 +61,40 @@ class Walk:
         self.templates = Templates(self.ground)
         self.marked = dict(self.instance.masks)
 
+    @property
+    def top(self) -> Open:
+        """Where nothing is open."""
+        return Open(self.instance.env, {}, {})
+
     def all(self, body: tuple[Action, ...]) -> Iterator[Copies]:
         """What a program references, in turn."""
-        yield from self._body(body, _Open(self.instance.env, {}, {}))
+        yield from self.body(body, self.top)
 
     def items(self, body: tuple[Action, ...]) -> list[list[Item]]:
         """What may run at the same time: of each node at the top, the items of its grid.
 
         Loops of a grid that hold nothing but one another are one grid.
         """
-        top = _Open(self.instance.env, {}, {})
         return [
-            [partial(self._item, inside, at) for inside, at in self._grid((action,), top)]
+            [partial(self._item, inside, at) for inside, at in self._grid((action,), self.top)]
             for action in body
         ]
 
     def _grid(
-        self, body: tuple[Action, ...], at: _Open
-    ) -> Iterator[tuple[tuple[Action, ...], _Open]]:
+        self, body: tuple[Action, ...], at: Open
+    ) -> Iterator[tuple[tuple[Action, ...], Open]]:
         match body:
             case (Repeat(loop=loop) as repeat,) if loop.parallel:
-                start, stop = space.resolved(loop.span, at.env)
-                step = space.step(loop, at.env)
-                for numbers in self._numbers(loop, at.env):
-                    starts = start + step * numbers
-                    ends = numbers, starts, np.minimum(starts + step, stop)
-                    for one in self._opened(repeat, at, *ends):
-                        yield from self._grid(repeat.body, one)
+                for one in self.iterations(repeat, at):
+                    yield from self._grid(repeat.body, one)
             case _:
                 yield body, at
 
-    def _item(self, body: tuple[Action, ...], at: _Open) -> Iterator[Copies]:
-        yield from self._body(body, replace(at, values=dict(at.values)))
+    def _item(self, body: tuple[Action, ...], at: Open) -> Iterator[Copies]:
+        yield from self.body(body, replace(at, values=dict(at.values)))
 
-    def _body(self, body: tuple[Action, ...], at: _Open) -> Iterator[Copies]:
+    def body(self, body: tuple[Action, ...], at: Open) -> Iterator[Copies]:
+        """What some actions reference, in turn."""
         for action in body:
             match action:
                 case Straight():
@@ -102,9 +102,9 @@ class Walk:
                 case Position():
                     at.values[action.buffer] = int(self._read(action, at.env, at.values))
                 case Repeat():
-                    yield from self._repeat(action, at)
+                    yield from self.repeat(action, at)
 
-    def _block(self, block: Straight, at: _Open) -> Iterator[Copies]:
+    def _block(self, block: Straight, at: Open) -> Iterator[Copies]:
         whole = self.templates.of(block, at.env, at.loops)
         if whole is not None:
             yield self._once(whole, at)
@@ -112,7 +112,7 @@ class Walk:
         for part in self.templates.parts(block, at.env, at.loops):
             yield self._once(part, at)
 
-    def _once(self, template: Template, at: _Open) -> Copies:
+    def _once(self, template: Template, at: Open) -> Copies:
         start = np.zeros(template.write.size, np.int64)
         for x, by in template.slopes.items():
             start += by * self._value(x, at.env, at.values)
@@ -123,12 +123,15 @@ class Walk:
             return resolved(x, env)[0]
         return values[x]
 
-    def _repeat(self, repeat: Repeat, at: _Open) -> Iterator[Copies]:
+    def repeat(
+        self, repeat: Repeat, at: Open, low: int = 0, high: int | None = None
+    ) -> Iterator[Copies]:
+        """A loop, or its iterations from number low on, before high."""
         loop = repeat.loop
         start, stop = space.resolved(loop.span, at.env)
         step = space.step(loop, at.env)
         inner = {**at.loops, loop.tile: loop}
-        for numbers in self._numbers(loop, at.env):
+        for numbers in self._numbers(loop, at.env, low, high):
             starts = start + step * numbers
             stops = np.minimum(starts + step, stop)
             if not repeat.alike:
@@ -169,28 +172,40 @@ class Walk:
         return Copies(template, start, tuple(moves), here.stop - here.start)
 
     def _each(
-        self, repeat: Repeat, at: _Open, numbers: Ints, starts: Ints, stops: Ints
+        self, repeat: Repeat, at: Open, numbers: Ints, starts: Ints, stops: Ints
     ) -> Iterator[Copies]:
         """Iterations one by one."""
         for one in self._opened(repeat, at, numbers, starts, stops):
-            yield from self._body(repeat.body, one)
+            yield from self.body(repeat.body, one)
+
+    def iterations(
+        self, repeat: Repeat, at: Open, low: int = 0, high: int | None = None
+    ) -> Iterator[Open]:
+        """What is open in each iteration of a loop, or in those of `repeat`."""
+        start, stop = space.resolved(repeat.loop.span, at.env)
+        step = space.step(repeat.loop, at.env)
+        for numbers in self._numbers(repeat.loop, at.env, low, high):
+            starts = start + step * numbers
+            yield from self._opened(repeat, at, numbers, starts, np.minimum(starts + step, stop))
 
     def _opened(
-        self, repeat: Repeat, at: _Open, numbers: Ints, starts: Ints, stops: Ints
-    ) -> Iterator[_Open]:
+        self, repeat: Repeat, at: Open, numbers: Ints, starts: Ints, stops: Ints
+    ) -> Iterator[Open]:
         tile = repeat.loop.tile
         loops = {**at.loops, tile: repeat.loop}
         for number, start, stop in zip(
             numbers.tolist(), starts.tolist(), stops.tolist(), strict=True
         ):
             env = space.inside(at.env, tile, (start, stop))
-            yield _Open(env, loops, {**at.values, tile: number})
+            yield Open(env, loops, {**at.values, tile: number})
 
-    def _numbers(self, loop: Loop, env: Mapping[Any, int]) -> Iterator[Ints]:
+    def _numbers(
+        self, loop: Loop, env: Mapping[Any, int], first: int = 0, past: int | None = None
+    ) -> Iterator[Ints]:
         """The numbers of iterations that run, in pieces of up to `TOGETHER`."""
         if loop.marks is None:
-            trips = space.trips(loop, env)
-            for low in range(0, trips, TOGETHER):
+            trips = space.trips(loop, env) if past is None else past
+            for low in range(first, trips, TOGETHER):
                 yield np.arange(low, min(low + TOGETHER, trips))
             return
         rows, _ = masks(self.instance.program)[loop.marks.name]
@@ -205,7 +220,7 @@ class Walk:
 
 
 @dataclass(frozen=True)
-class _Open:
+class Open:
     """What is open: numbers and edges by name, the loops of tiles, and the values of variables."""
 
     env: Mapping[Any, int]
