@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from iosim.core.counting.closed import Level
+from iosim.core.counting.integers import LoopTiles
 from iosim.core.counting.poly import Atom, Clip, Part, Sum, follows
-from iosim.core.program.index import Affine, Edge, Span, Tile
+from iosim.core.program.index import Span, Tile
 from iosim.core.program.space import allowed, covered, inside, placed
 
 Columns = Mapping[Any, Any]
@@ -118,12 +119,12 @@ def most(level: Level, env: Columns, reading: Callable[[Columns], Value]) -> Any
     ends = [first, first + 1, first + n - 2, first + n - 1]
     for t in (*ends, *(turn + k for turn in turns for k in (-1, 0))):
         t = np.clip(t, first, first + n - 1)
-        learn(rows, at.inside(t))
+        learn(rows, at.at(t))
     return words
 
 
-class _Tiles:
-    """The tiles of a loop at many points: `full` of them, then perhaps a short one."""
+class _Tiles(LoopTiles):
+    """Those of many points, in arrays, whose pieces are taken all at once."""
 
     def __init__(
         self, tile: Tile, span: Span, step: str | None, env: Columns, parts: Sequence[Part]
@@ -156,26 +157,16 @@ class _Tiles:
         here = self.rows(rows)
         return rows, inside(here.env, self.tile, (at[rows], here.stop))
 
-    def inside(self, t: Any) -> Columns:
-        """The environment in the full tile t."""
-        first = self.start + t * self.by
-        return inside(self.env, self.tile, (first, first + self.by))
-
     def stretch(self, span: Span) -> tuple[_Line, _Line, Any, Any]:
         """A span along the full tiles: its two ends, and what they are cut to."""
         low, high = allowed(span, self.env, np.minimum, np.maximum)
-        return self._end(span.start), self._end(span.stop), low, high
-
-    def _end(self, value: Affine) -> _Line:
-        first = value.at(inside(self.env, self.tile, (self.start, self.start + self.by)))
-        moves = sum(c for name, c in value.terms if isinstance(name, Edge))
-        return first, moves * self.by if moves else 0
+        return self.end(span.start), self.end(span.stop), low, high
 
     def line(self, span: Span, first: Any, n: Any) -> _Line:
         """A span's length on pieces of n full tiles from `first` on, where it is affine."""
         at = []
         for t in (first, first + 1):
-            low, high = placed(span, self.inside(t), np.minimum, np.maximum)
+            low, high = placed(span, self.at(t), np.minimum, np.maximum)
             at.append(high - low + np.zeros_like(n))
         return at[0], np.where(n > 1, at[1] - at[0], 0)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 from iosim.base.errors import ProgramError
@@ -19,7 +19,7 @@ from iosim.core.counting.poly import Atom, Clip, Part, Poly, Row, Sum, Trips, fo
 from iosim.core.counting.sums import Line, Stretch, over_tiles, pieces
 from iosim.core.program.index import Affine, Edge, Span, Tile
 from iosim.core.program.ir import Loop
-from iosim.core.program.space import Env, Range, allowed, covered, inside, resolved
+from iosim.core.program.space import Env, allowed, covered, inside, resolved
 
 # Tiles that are walked one by one, where a sum or a peak depends on a sum that depends on them.
 MOST_WALKED = 2**20
@@ -113,8 +113,36 @@ class OnInts:
         return total
 
 
-class _Tiles:
-    """The tiles of a loop: `full` of them, then perhaps a short one."""
+class LoopTiles:
+    """The tiles of a loop, `full` of them and then perhaps a short one: at one point, or at many.
+
+    Attributes:
+        tile, env: the loop's tile, and the environment around the loop.
+        start, stop, by, full: numbers, or arrays with one for each point.
+    """
+
+    tile: Tile
+    env: Mapping[Any, Any]
+    start: Any
+    stop: Any
+    by: Any
+    full: Any
+
+    def at(self, t: Any) -> dict[Any, Any]:
+        """The environment in the full tile t."""
+        first = self.start + t * self.by
+        return inside(self.env, self.tile, (first, first + self.by))
+
+    def end(self, value: Affine) -> tuple[Any, Any]:
+        """An end of a span: its value in the first full tile, and how it grows with t."""
+        first = value.at(inside(self.env, self.tile, (self.start, self.start + self.by)))
+        edges = ((x, c) for x, c in value.terms if isinstance(x, Edge))
+        moves = sum(c for edge, c in edges if edge.tile == self.tile)
+        return first, moves * self.by if moves else 0
+
+
+class _Tiles(LoopTiles):
+    """Those of one point, in Python's integers, which may be walked one by one."""
 
     def __init__(self, tile: Tile, span: Span, step: str | None, env: Env) -> None:
         self.tile, self.env = tile, env
@@ -128,14 +156,6 @@ class _Tiles:
         at = self.start + self.full * self.by
         return [inside(self.env, self.tile, (at, self.stop))] if at < self.stop else []
 
-    def range(self, t: int) -> Range:
-        """What the full tile t covers."""
-        return self.start + t * self.by, self.start + (t + 1) * self.by
-
-    def at(self, t: int) -> dict[Any, int]:
-        """The environment in the full tile t."""
-        return inside(self.env, self.tile, self.range(t))
-
     def walked(self) -> Iterator[dict[Any, int]]:
         """The environments in all tiles.  Raises ProgramError where they are too many."""
         if self.full > MOST_WALKED:
@@ -148,14 +168,8 @@ class _Tiles:
 
     def stretch(self, span: Span) -> Stretch:
         """A span's length along the full tiles."""
-        return Stretch(self._line(span.start), self._line(span.stop), *allowed(span, self.env))
-
-    def _line(self, value: Affine) -> Line:
-        first = value.at(self.at(0))
-        moves = sum(
-            c for name, c in value.terms if isinstance(name, Edge) and name.tile == self.tile
-        )
-        return Line(first, moves * self.by)
+        start, stop = Line(*self.end(span.start)), Line(*self.end(span.stop))
+        return Stretch(start, stop, *allowed(span, self.env))
 
 
 def _extremes(level: Level, loop: Loop, tiles: _Tiles) -> Iterator[int]:
