@@ -103,3 +103,20 @@ def launch_rows_of_descriptor(rng):
         "B": 8,
         "BC": 32,
     }
+
+
+@triton.jit
+def halo(out, x, rows, columns, reach, B: tl.constexpr, BC: tl.constexpr):
+    of_x = tl.make_tensor_descriptor(x, [rows, columns], [columns, 1], [B, BC])
+    of_out = tl.make_tensor_descriptor(out, [rows, columns], [columns, 1], [B, BC])
+    row, column = tl.program_id(0) * B, tl.program_id(1) * BC
+    total = of_x.load([row - reach, column]) + of_x.load([row + reach, column])
+    of_out.store([row, column], total)
+
+
+def launch_halo(rng):
+    rows, columns, reach = (int(i) for i in rng.integers(1, [40, 6, 6]))
+    out, x = np.zeros((2, rows, 8 * columns), "f2")
+    sizes = {"rows": rows, "columns": 8 * columns, "reach": reach, "B": 16, "BC": 16}
+    grid = triton.cdiv(rows, 16), triton.cdiv(8 * columns, 16)
+    return grid, {"out": out, "x": x, **sizes}

@@ -316,3 +316,18 @@ def launch_by_exponent(rng):
     n = int(rng.integers(1, 200))
     x = (rng.standard_normal(n) * 1e3).astype("f4")
     return (triton.cdiv(n, 64),), {"out": np.zeros(512, "i4"), "x": x, "n": n, "BLOCK": 64}
+
+
+@triton.jit
+def two_edges(out, x, n, m, BM: tl.constexpr, BN: tl.constexpr):
+    i, j = tl.program_id(0), tl.program_id(1)
+    row, column = tl.arange(0, BM)[:, None], tl.arange(0, BN)[None, :]
+    kept = (row + column < n - 3 * i) & (row * 2 < m - j) & (column + j < n)
+    at = ((i * tl.num_programs(1) + j) * BM + row) * BN + column
+    tl.store(out + at, tl.load(x + row * BN + column, mask=kept), mask=kept)
+
+
+def launch_two_edges(rng):
+    n, m, *grid = (int(i) for i in rng.integers(2, [30, 16, 6, 6]))
+    out, x = np.zeros((*grid, 8, 16), "f4"), np.zeros((8, 16), "f4")
+    return tuple(grid), {"out": out, "x": x, "n": n, "m": m, "BM": 8, "BN": 16}

@@ -489,3 +489,17 @@ def launch_swap_words(rng):
         "n": n,
         "BLOCK": 32,
     }
+
+
+@triton.jit
+def ragged_end(out, lengths, n):
+    i, to = tl.program_id(0), tl.program_id(0)
+    for j in range(tl.load(lengths + i)):
+        to = (to * 3 + j) % n
+    tl.store(out + to, 1.0)
+
+
+def launch_ragged_end(rng):
+    programs, n = (int(i) for i in rng.integers(2, [12, 40]))
+    lengths = rng.integers(0, 7, programs).astype("i4")
+    return (programs,), {"out": np.zeros(n, "f4"), "lengths": lengths, "n": n}
