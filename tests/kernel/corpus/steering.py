@@ -503,3 +503,19 @@ def launch_ragged_end(rng):
     programs, n = (int(i) for i in rng.integers(2, [12, 40]))
     lengths = rng.integers(0, 7, programs).astype("i4")
     return (programs,), {"out": np.zeros(n, "f4"), "lengths": lengths, "n": n}
+
+
+@triton.jit
+def backwards(out, flags, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    flag = tl.load(flags + at, mask=at < n, other=0)
+    left = tl.cumsum(flag, 0, reverse=True)
+    tl.store(out + left, 1.0, mask=at < n)
+    away = (at - n) % 7 + 6 + (at - n) // 5  # rounds towards zero
+    tl.store(out + n + 20 + away, 2.0)
+
+
+def launch_backwards(rng):
+    n = int(rng.integers(1, 32))
+    flags = rng.integers(0, 2, n).astype("i4")
+    return (1,), {"out": np.zeros(100, "f4"), "flags": flags, "n": n, "BLOCK": 32}
