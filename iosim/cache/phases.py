@@ -3,7 +3,8 @@
 A box's units depend on its phase alone (`iosim.cache.boxes`).  A loop whose tile no span follows
 has numbers 0, 1, … in every lane of `Measure`, so that the phases of its iterations are those of
 its start, moved by a step, again and again: they come round after few iterations.  How often each
-phase occurs is therefore counted loop by loop.
+phase occurs is therefore counted loop by loop.  `Measure` walks the program and calls this for each
+box, as it calls the counters of rows and of lines in `iosim.cache.of_program`.
 """
 
 from __future__ import annotations

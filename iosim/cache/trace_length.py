@@ -2,6 +2,8 @@
 
 Loops whose tiles no span follows are multiplied; the iterations of the others are counted in
 arrays.  So the time grows with the tiles that bounds follow, and not with the stream.
+`iosim.cache.trace_walk` goes through the same references in order and makes what is counted here;
+these are two walks, since here iterations are lanes of an array, in no order.
 """
 
 from __future__ import annotations

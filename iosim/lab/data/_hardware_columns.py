@@ -1,4 +1,9 @@
-"""What the columns of the reports of GPUs mean, and which of them are drawn against which."""
+"""What the columns of the reports of GPUs mean, and which of them are drawn against which.
+
+A report (`iosim.gpu.reports`) says by its rows which columns there are, and which a terminal shows.
+Only the lab has words, units and scatters for them, so that these are here, once for all reports.
+A test finds every column of every record among them.
+"""
 
 from __future__ import annotations
 
