@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from importlib.util import find_spec
+from types import CodeType, ModuleType
 
-from iosim.base.renamed import renamed
+from iosim.base.renamed import format_renaming, renamed
 
 # What every wing uses of the old package of tables and figures.
 _TABLES = {"rows", "html", "cells", "provenance"}
@@ -51,6 +53,13 @@ class _Moved(Loader):
         renamed(spec.name, module.__name__)  # at the import
         self.spec = module.__spec__
         return module
+
+    def get_code(self, name: str) -> CodeType:
+        """The code at the new place, which ``python -m`` runs: it is who is warned."""
+        said = format_renaming(name, self.place)
+        warnings.warn_explicit(said, DeprecationWarning, name, 1, module="__main__")
+        code: CodeType = find_spec(self.place).loader.get_code(self.place)  # type: ignore
+        return code
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec

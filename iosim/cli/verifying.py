@@ -228,20 +228,29 @@ def plot(table: Path, save: Path | None) -> None:
         opt.remark(folder.missing)
         made = save_styled(folder.plot(), stem if save is None else figure_name(save))
     else:
-        if table.suffix == ".parquet":
-            opt.remark(_describe_missing_shards(table))
-        made = plot_table(table, os.path.splitext(table)[0] if save is None else figure_name(save))
+        beside = Path(os.path.splitext(table)[0])
+        if table.suffix == ".parquet" and (where := _sweep_of(table)) is not None:
+            opt.remark(_describe_missing_shards(table, where))
+            # Beside the sweep: its own directory has rows only.
+            beside = Path(os.path.relpath(f"{where}-{table.stem}"))
+        made = plot_table(table, beside if save is None else figure_name(save))
     for path in made:
         click.echo(f"wrote {path}")
 
 
-def _describe_missing_shards(shard: Path) -> str:
-    """What is left out where a Parquet file is one of several shards; "" for any other."""
-    from iosim.sweep import Folder
+def _sweep_of(shard: Path) -> Path | None:
+    """The directory of the sweep of which a Parquet file is a shard; None of any other file."""
     from iosim.sweep.manifest import MANIFEST
 
     where = Path(os.path.abspath(shard)).parent.parent
-    if not (where / MANIFEST).is_file() or len(shards := Folder.open(where).shards()) < 2:
+    return where if (where / MANIFEST).is_file() else None
+
+
+def _describe_missing_shards(shard: Path, where: Path) -> str:
+    """What is left out where a shard is one of several; "" for a sweep's only one."""
+    from iosim.sweep import Folder
+
+    if len(shards := Folder.open(where).shards()) < 2:
         return ""
     return (
         f"{shard} is one of {len(shards):,} shards of a sweep, and the rows of the others are left "

@@ -110,6 +110,14 @@ def test_a_sweep_is_drawn_from_its_directory(
         f"iosim: note: {second} is one of 2 shards of a sweep, and the rows of the others are left "
         "out: iosim plot a.b draws all\n"
     )
+    beside = f"a.b-{Path(second).stem}"
+    assert plotted(second) == f"wrote {beside}.png\nwrote {beside}.svg\n"
+    monkeypatch.chdir(place)
+    assert plotted(f"rows/{Path(second).name}") == (
+        f"wrote ../{beside}.png\nwrote ../{beside}.svg\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert not [x for x in place.rglob("*") if x.suffix in (".png", ".svg")]
     Path(first).unlink()
     plotted("a.b")
     assert notes[-1] == "iosim: note: 1 of 2 shards are missing: iosim collect a.b adds them\n"

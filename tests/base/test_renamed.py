@@ -93,6 +93,17 @@ def test_python_itself_shows_the_warning_to_whoever_uses_the_name():
     assert done.stderr.count(f"{old} is now called iosim.core.problem;") == 1
 
 
+def test_python_runs_a_module_by_its_old_place_and_warns():
+    old = "iosim" + ".counts"
+    done = subprocess.run([sys.executable, "-m", old], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stderr.count(f"{old} is now called iosim.core.counts;") == 1
+    # What runs is the new place's code, as the main program.
+    code = f"import runpy, sys; print(runpy.run_module({old!r}, run_name='__main__')['Counts'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "<class '__main__.Counts'>\n"
+
+
 def test_looking_for_an_old_place_imports_nothing():
     # Python looks under a lock on all imports: two threads would wait for each other for ever.
     code = "import sys, importlib.util; importlib.util.find_spec('iosim' + '.counts')\n"
