@@ -415,7 +415,7 @@ def by_rank(out, x, keys, n, BLOCK: tl.constexpr):
     key = tl.load(keys + tl.program_id(0) * n + at, mask=at < n, other=1000)
     order = tl.sort(key * BLOCK + at) % BLOCK
     value = tl.load(x + tl.program_id(0) * n + order, mask=at < n // 2 + 1)
-    tl.store(out + tl.program_id(0) * n + tl.flip(at), value, mask=tl.flip(at) < n)
+    tl.store(out + tl.program_id(0) * n + tl.flip(at, 0), value, mask=tl.flip(at, 0) < n)
 
 
 def launch_by_rank(rng):
