@@ -79,10 +79,10 @@ def launch_options(command: F) -> F:
 @launch_options
 @click.option("--reuse/--no-reuse", default=True, help="count distinct words, too")
 @click.option(
-    "--problem",
+    "--solves",
     metavar="SIZE=EXPRESSION,…",
-    help="what the kernel solves, like N=N_CTX,d=HEAD_DIM,heads=Z*H,causal=1: compare with a lower "
-    "bound and with the nearest schedule",
+    help="sizes of the problem that the kernel solves, like N=N_CTX,d=HEAD_DIM,heads=Z*H,causal=1: "
+    "compare with a lower bound and with the nearest schedule",
 )
 @click.option(
     "--roles",
@@ -94,7 +94,7 @@ def count(
     kernel: str,
     gpu: str | None,
     reuse: bool,
-    problem: str | None,
+    solves: str | None,
     roles: str | None,
     as_json: bool,
     **given: Any,
@@ -110,10 +110,10 @@ def count(
     for remark in answer.remarks:
         opt.remark(remark)
     far = None
-    if problem is not None:
-        far = measure_distance(answer, read_roles(roles, call), read_sizes(problem, call))
+    if solves is not None:
+        far = measure_distance(answer, read_roles(roles, call), read_sizes(solves, call))
     elif roles is not None:
-        raise InputError("roles need sizes: give --problem, like --problem N=4096,d=64,heads=16")
+        raise InputError("roles need sizes: give --solves, like --solves N=4096,d=64,heads=16")
     if as_json:
         more = {"distance": far.to_dict()} if far else {}
         opt.print_json(answer.to_dict() | more)
@@ -185,8 +185,8 @@ def read_roles(text: str | None, call: KernelCall) -> dict[str, str]:
 def read_sizes(text: str, call: KernelCall) -> dict[str, Any]:
     """``N=N_CTX,heads=Z*H`` as sizes of a problem."""
     names = {**call.values, **call.constants}
-    pairs = read_pairs("--problem", [text])
-    sizes = {k: calculate("--problem", v, names)[0] for k, v in pairs}
+    pairs = read_pairs("--solves", [text])
+    sizes = {k: calculate("--solves", v, names)[0] for k, v in pairs}
     return {k: bool(v) if k == "causal" else v for k, v in sizes.items()}
 
 
@@ -279,11 +279,18 @@ def read_value(text: str) -> Any:
 @click.command()
 @launch_options
 @click.option(
-    "--capacity", required=True, metavar="BYTES,…", help="capacity of the cache: 50MiB, or several"
+    "--bytes",
+    "capacity",
+    required=True,
+    metavar="BYTES,…",
+    help="bytes that the cache holds: 50MiB, or several",
 )
-@click.option("--line", default="32", metavar="BYTES", help="bytes in a line")
+@click.option("--line-bytes", "line", default="32", metavar="BYTES", help="bytes in a line")
 @click.option(
-    "--policy", default="lru", help=f"what decides which lines stay: {', '.join(POLICIES)}"
+    "--policy",
+    default="lru",
+    metavar="NAME",
+    help=f"what decides which lines stay: {', '.join(POLICIES)}",
 )
 @click.option(
     "--resident", type=opt.Integer(1), default=1, help="programs that run at once, in lockstep"
@@ -306,9 +313,9 @@ def cache(
     """
     launch = read_launch(load_kernel(kernel), **given)({})
     functions = lower_call(launch, read_capability(gpu) if gpu else None)
-    size = read_bytes("--line", line)
+    size = read_bytes("--line-bytes", line)
     stream = to_stream(functions, launch.to_evaluate(), resident, size)
-    capacities = [read_bytes("--capacity", text) // size for text in capacity.split(",")]
+    capacities = [read_bytes("--bytes", text) // size for text in capacity.split(",")]
     found = count_words(stream, CacheFamily(capacities=capacities, policy=policy))
     rows = [
         {

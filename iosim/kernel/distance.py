@@ -96,7 +96,7 @@ def measure_distance(
     try:
         problem = PROBLEMS[kind](**sizes)
     except TypeError as error:
-        raise InputError(f"--problem lacks a size, or has one too many: {error}") from None
+        raise InputError(f"--solves lacks a size, or has one too many: {error}") from None
     tensor_of = {argument: tensor for tensor, argument in roles.items()}
     moved = {
         (reference, tensor_of[name]): t.words

@@ -29,7 +29,7 @@ def attention(*words: str, N: int = 256) -> Result:
     return invoke(ATTENTION, *launch, "--const", "D=16,BM=64,BN=32,CAUSAL=False", *words)
 
 
-SIZES = ("--problem", "N=N,d=D,heads=3")
+SIZES = ("--solves", "N=N,d=D,heads=3")
 
 
 def test_attention_is_flash2_with_its_tiles() -> None:
@@ -70,7 +70,7 @@ def matmul(kernel: str, *words: str) -> Result:
         "--type",
         "[abc]=*fp16",
         *words,
-        "--problem",
+        "--solves",
         "m=M,n=N,k=K",
         "--json",
     )
@@ -97,11 +97,11 @@ def test_a_product_that_wraps_at_its_edges_moves_more() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--roles", "Q=q,K=k,V=v,O=o"), "give --problem"),
+        (("--roles", "Q=q,K=k,V=v,O=o"), "give --solves"),
         ((*SIZES, "--roles", "Q=q"), "give one to each of Q, K, V, O or A, B, C"),
         ((*SIZES, "--roles", "Q=x,K=k,V=v,O=o"), "refers to no 'x'"),
-        (("--problem", "N=N"), "--problem lacks a size"),
-        (("--problem", "N=L,d=D"), "--problem 'L' needs L"),
+        (("--solves", "N=N"), "--solves lacks a size"),
+        (("--solves", "N=L,d=D"), "--solves 'L' needs L"),
     ],
 )
 def test_bad_roles_are_one_line(words: tuple[str, ...], says: str) -> None:
@@ -112,5 +112,5 @@ def test_bad_roles_are_one_line(words: tuple[str, ...], says: str) -> None:
 
 def test_products_that_say_nothing_are_refused() -> None:
     launch = ("--grid", "1", "--arg", "columns=64", "--const", "BLOCK=64")
-    done = invoke("docs/examples/softmax.py::softmax", *launch, "--problem", "N=64,d=1")
+    done = invoke("docs/examples/softmax.py::softmax", *launch, "--solves", "N=64,d=1")
     assert "products don't say which argument is which" in str(done.exception)

@@ -71,7 +71,7 @@ def invoke(*words: str) -> Result:
 
 
 def test_a_row_that_fits_is_read_once() -> None:
-    done = invoke("--capacity", "2KiB,16KiB", "--json")
+    done = invoke("--bytes", "2KiB,16KiB", "--json")
     assert done.exit_code == 0, done.output
     small, large = json.loads(done.stdout)["rows"]
     assert small["reads"] == 2 * 100 * 1000 * WORD
@@ -80,13 +80,13 @@ def test_a_row_that_fits_is_read_once() -> None:
 
 
 def test_rows_of_resident_programs_share_the_cache() -> None:
-    (row,) = json.loads(invoke("--capacity", "16KiB", "--resident", "8", "--json").stdout)["rows"]
+    (row,) = json.loads(invoke("--bytes", "16KiB", "--resident", "8", "--json").stdout)["rows"]
     assert row["reads"] > 1.9 * 100 * 1000 * WORD
 
 
 def test_a_stream_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("iosim.kernel.stream.MOST_ACCESSES", 100)
-    done = invoke("--capacity", "2KiB")
+    done = invoke("--bytes", "2KiB")
     assert isinstance(done.exception, InputError)
     assert "more than 100 lines of 32 bytes" in str(done.exception)
 
