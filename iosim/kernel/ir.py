@@ -6,6 +6,7 @@ What an operation means is in `iosim.kernel.semantics`.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -98,6 +99,7 @@ class IrFunction:
     body: IrRegion
 
 
+@functools.cache
 def tile_shape(type_: str) -> tuple[int, ...]:
     """The shape of a tensor's type; empty for a scalar.
 
@@ -110,6 +112,7 @@ def tile_shape(type_: str) -> tuple[int, ...]:
     return tuple(int(n) for n in match[1].split("x") if n)
 
 
+@functools.cache
 def element_type(type_: str) -> str:
     """The type of an element of a tile, or of a scalar; of a pointer, what it points to.
 

@@ -7,6 +7,7 @@ here stops the count only where its result is needed.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import re
@@ -133,6 +134,7 @@ def _as_integer(x: Array) -> Array:
     return np.asarray(x, np.int64) if x.dtype == bool else x
 
 
+@functools.cache
 def _count_bits(type_: str) -> int:
     """The bits of an integer type."""
     element = element_type(type_)
