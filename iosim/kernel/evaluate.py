@@ -237,6 +237,7 @@ class _Part:
         self.ids = ids
         self.work = FloatOperations()
         self.needed: set[str] = set()
+        self.relevant: dict[int, list[IrOperation]] = {}  # by block
         self.written: set[str] = set()
 
     def run_kernel(self, kernel: IrFunction) -> FloatOperations:
@@ -299,9 +300,15 @@ class _Part:
         work = block_work(block)
         if work:
             self.work += work * self.count_programs(active)
-        for op in block.operations[:-1]:
+        if id(block) not in self.relevant:
+            self.relevant[id(block)] = [x for x in block.operations[:-1] if self.matters(x)]
+        for op in self.relevant[id(block)]:
             self.execute(op, env, active)
         return block.operations[-1]
+
+    def matters(self, op: IrOperation) -> bool:
+        """Whether anything needs an operation."""
+        return op.name in EFFECTS or any(result in self.needed for result in op.results)
 
     def count_programs(self, active: Array) -> int:
         """How many programs a mask of the grid is."""
@@ -309,13 +316,10 @@ class _Part:
         return int(active.sum()) * (total // active.size)
 
     def execute(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
-        """Run one operation, where anything needs it."""
+        """Run one operation that matters."""
         if op.name in EFFECTS:
             EFFECTS[op.name](self, op, env, active)
-            return
-        if not any(result in self.needed for result in op.results):
-            return
-        if op.name == "tt.get_program_id":
+        elif op.name == "tt.get_program_id":
             env[op.results[0]] = SeparableTile((self.ids[_AXES[op.text.split()[0]]],))
         elif op.name == "tt.get_num_programs":
             env[op.results[0]] = constant(self.launch.grid[_AXES[op.text.split()[0]]])
@@ -661,7 +665,7 @@ class _Part:
         block = op.regions[0].entry
         given = map(wrap, (*first, *second))
         inner = env | dict(zip(block.arguments, given, strict=True))
-        for step in block.operations[:-1]:
+        for step in filter(self.matters, block.operations[:-1]):
             self.execute(step, inner, active)
         return [
             np.broadcast_to(array_of(inner[x]), y.shape)
