@@ -88,15 +88,20 @@ def run_cases() -> None:
     import torch
 
     for name, kernel, grid, arguments in list_cases():
-        given = {
-            k: torch.from_numpy(np.ascontiguousarray(x)).cuda() if isinstance(x, np.ndarray) else x
-            for k, x in arguments.items()
-        }
-        torch.cuda.synchronize()
-        torch.cuda.nvtx.range_push(name)
-        kernel[grid](**given)
-        torch.cuda.synchronize()
-        torch.cuda.nvtx.range_pop()
+        try:
+            given = {
+                k: torch.from_numpy(np.ascontiguousarray(x)).cuda()
+                if isinstance(x, np.ndarray)
+                else x
+                for k, x in arguments.items()
+            }
+            torch.cuda.synchronize()
+            torch.cuda.nvtx.range_push(name)
+            kernel[grid](**given)
+            torch.cuda.synchronize()
+            torch.cuda.nvtx.range_pop()
+        except (TypeError, RuntimeError) as error:
+            print(f"{name} is left out: {error}".splitlines()[0], file=sys.stderr)
 
 
 def read_counters(text: str) -> dict[str, dict[str, int]]:

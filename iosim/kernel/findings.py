@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from iosim.kernel.evaluate import CallValues, Reference, evaluate
+import numpy as np
+
+from iosim.base.arrays import Ints
+from iosim.kernel.evaluate import CallValues, evaluate_waves
 from iosim.kernel.ir import IrFunction
 from iosim.kernel.reuse import ReuseCounter
 
@@ -64,31 +67,33 @@ def find_repeated_reads(
     """
     most: dict[tuple[object, ...], RepeatedRead] = {}
     x, y, z = call.grid
-    for program in dict.fromkeys([(x // 2, y // 2, z // 2), (0, 0, 0), (x - 1, y - 1, z - 1)]):
-        for one in _read_again(functions, call, program):
-            key = one.argument, one.line, one.before, one.within
-            if key not in most or one.again > most[key].again:
-                most[key] = one
+    corners = dict.fromkeys([(x // 2, y // 2, z // 2), (0, 0, 0), (x - 1, y - 1, z - 1)])
+    for one in _read_again(functions, call, np.array(list(corners))):
+        key = one.argument, one.line, one.before, one.within
+        if key not in most or one.again > most[key].again:
+            most[key] = one
     return sorted(most.values(), key=lambda one: -one.again)
 
 
 def _read_again(
-    functions: Mapping[str, IrFunction], call: CallValues, program: tuple[int, int, int]
+    functions: Mapping[str, IrFunction], call: CallValues, programs: Ints
 ) -> Iterator[RepeatedRead]:
-    """What one program reads again."""
-    counter = ReuseCounter(lambda r: (r.argument, r.operation.location))
-
-    def observe(references: list[Reference]) -> None:
-        for reference in references:
-            if reference.kind == "load":
-                counter(reference)
-
-    evaluate(functions, call, observe, [(program, (1, 1, 1))])
-    arguments: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for site in counter.bases:
-        arguments[site[0]].append(site)
-    for sites in arguments.values():
-        yield from _compare_lines(counter, sites)
+    """What each of some programs reads again; they are evaluated at once."""
+    counters = [ReuseCounter(lambda r: (r.argument, r.operation.location)) for _ in programs]
+    x, y, z = programs.T
+    (references,) = evaluate_waves(functions, call, [(x, y, z)])
+    for reference in references:
+        if reference.kind != "load":
+            continue
+        for i, counter in enumerate(counters):
+            own = np.arange(len(programs)).reshape(-1, 1, 1) == i
+            counter(replace(reference, active=reference.active & own))
+    for counter in counters:
+        arguments: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for site in counter.bases:
+            arguments[site[0]].append(site)
+        for sites in arguments.values():
+            yield from _compare_lines(counter, sites)
 
 
 def _compare_lines(
