@@ -32,6 +32,7 @@ Case = tuple[str, Any, tuple[int, ...], dict[str, Any]]
 
 def load_module(file: Path) -> ModuleType:
     """A file of kernels, imported."""
+    sys.path.append(str(CORPUS.parent))  # the corpus imports from there
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None
@@ -100,7 +101,7 @@ def run_cases() -> None:
             kernel[grid](**given)
             torch.cuda.synchronize()
             torch.cuda.nvtx.range_pop()
-        except (TypeError, RuntimeError) as error:
+        except (AttributeError, TypeError, RuntimeError) as error:
             print(f"{name} is left out: {error}".splitlines()[0], file=sys.stderr)
 
 
