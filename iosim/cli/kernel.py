@@ -40,7 +40,7 @@ _LAUNCH = (
         "types",
         multiple=True,
         metavar="NAME=TYPE",
-        help='types of arguments, like x=*fp16 or "desc_*=*fp16"; *fp32 for pointers, if not given',
+        help='types of arguments, like x=*fp16 or "desc_*=*fp16"; pointers to fp32, if not given',
     ),
     click.option(
         "--const",

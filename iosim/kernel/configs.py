@@ -107,7 +107,7 @@ def rank_configs(
 def _order(config: KernelConfig) -> tuple[bool, int, int]:
     if config.count is None:
         return True, 0, 0
-    return bool(config.reason), config.count.bytes, config.size
+    return bool(config.reason), config.count.total_bytes, config.size
 
 
 def _count(

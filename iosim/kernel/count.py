@@ -68,7 +68,7 @@ class KernelCount(Tabled):
         return {name: t.words for (k, name), t in self.traffic.items() if k == kind}
 
     @property
-    def bytes(self) -> int:
+    def total_bytes(self) -> int:
         """Bytes that all references ask for; an atomic operation's are read and written."""
         return sum(
             t.words * t.width * (2 if kind == "atomic" else 1)
@@ -78,7 +78,9 @@ class KernelCount(Tabled):
     @property
     def intensity(self) -> float | None:
         """Floating-point operations for each byte."""
-        return (self.work.products + self.work.rest) / self.bytes if self.bytes else None
+        return (
+            (self.work.products + self.work.rest) / self.total_bytes if self.total_bytes else None
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """For scripts: ``load``, ``store`` and ``atomic`` map arguments to words."""
@@ -106,7 +108,7 @@ class KernelCount(Tabled):
                 for kind in kinds
             },
             "flop": {"products": self.work.products, "rest": self.work.rest},
-            "bytes": self.bytes,
+            "bytes": self.total_bytes,
             "flop_per_byte": self.intensity,
             "footprint": {"words": self.footprint.words, "bytes": self.footprint.bytes},
             "repeated": [{**vars(one), "says": str(one)} for one in self.repeated],
@@ -139,7 +141,7 @@ def count_kernel(
 
     >>> from iosim.kernel import describe_launch, load_kernel
     >>> softmax = load_kernel("docs/examples/softmax.py::softmax")
-    >>> count_kernel(describe_launch(softmax, "8", {"columns": 64}, {}, {"BLOCK": 64})).bytes
+    >>> count_kernel(describe_launch(softmax, "8", {"columns": 64}, {}, {"BLOCK": 64})).total_bytes
     6144
     """
     functions = lower_call(launch, capability)

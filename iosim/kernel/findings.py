@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from iosim.base.arrays import Ints
-from iosim.kernel.evaluate import CallValues, evaluate_waves
+from iosim.kernel.evaluate import CallValues, UnsupportedKernel, evaluate_waves
 from iosim.kernel.ir import IrFunction
 from iosim.kernel.reuse import ReuseCounter
 
@@ -68,7 +68,12 @@ def find_repeated_reads(
     most: dict[tuple[object, ...], RepeatedRead] = {}
     x, y, z = call.grid
     corners = dict.fromkeys([(x // 2, y // 2, z // 2), (0, 0, 0), (x - 1, y - 1, z - 1)])
-    for one in _read_again(functions, call, np.array(list(corners))):
+    programs = np.array(list(corners))
+    try:
+        found = list(_read_again(functions, call, programs))
+    except UnsupportedKernel:  # too large together, or for good
+        found = [one for p in programs for one in _read_again(functions, call, p[None])]
+    for one in found:
         key = one.argument, one.line, one.before, one.within
         if key not in most or one.again > most[key].again:
             most[key] = one
@@ -86,8 +91,9 @@ def _read_again(
         if reference.kind != "load":
             continue
         for i, counter in enumerate(counters):
-            own = np.arange(len(programs)).reshape(-1, 1, 1) == i
-            counter(replace(reference, active=reference.active & own))
+            own = reference.active & (np.arange(len(programs)).reshape(-1, 1, 1) == i)
+            if own.any():
+                counter(replace(reference, active=own))
     for counter in counters:
         arguments: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for site in counter.bases:

@@ -100,7 +100,7 @@ def _config_cells(config: KernelConfig, count: KernelCount) -> dict[str, Any]:
     words = sum(t.words for t in count.traffic.values())
     row: dict[str, Any] = {
         "words": words,
-        "bytes": count.bytes,
+        "bytes": count.total_bytes,
         "live_words": count.footprint.words,
     }
     found = count.resources

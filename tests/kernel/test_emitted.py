@@ -194,4 +194,4 @@ def test_drawn_programs(name, seed):
         _, counts = read_back(job.instance, job.dtype, rounded=True)
         least = bytes_of(iosim.count(job.instance), job.instance.program.tensors, job.dtype)
         most = layout.sector_bytes(job.instance, job.dtype)
-        assert sum(least.values()) <= sum(c.bytes for c in counts) <= sum(most.values())
+        assert sum(least.values()) <= sum(c.total_bytes for c in counts) <= sum(most.values())
