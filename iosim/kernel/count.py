@@ -57,6 +57,10 @@ class KernelCount(Tabled):
     html_by = "iosim.kernel.show:to_html"
     table_by = "iosim.kernel.show:to_table"
 
+    def __repr__(self) -> str:
+        words = sum(t.words for t in self.traffic.values())
+        return f"<KernelCount {self.kernel}: {self.programs:,} programs move {words:,} words>"
+
     @property
     def programs(self) -> int:
         """Programs of the launch."""

@@ -27,6 +27,7 @@ from iosim.base.errors import InputError, IosimError, ProgramError
 from iosim.base.rows import Table
 from iosim.bounds import BoundRow
 from iosim.core.counting import symbols
+from iosim.kernel import count_kernel, describe_launch, load_kernel
 from iosim.pebbling import Dag, Move, matmul, optimum
 from iosim.report import figures, verify, views
 from iosim.report import tightness as best
@@ -35,6 +36,7 @@ PROBLEM = Attention(N=10, d=2)
 FLASH2 = algorithm("flash2")
 INSTANCE = bind(FLASH2.program, PROBLEM.sizes, {"B_r": 4, "B_c": 3})
 CAUSAL = Attention(N=1024, d=64, heads=2, causal=True)
+SOFTMAX = "docs/examples/softmax.py::softmax"
 VOID = {"br", "hr", "img", "meta", "link", "input"}
 
 
@@ -54,6 +56,9 @@ def values() -> dict[str, Any]:
         "Optimum": optimum(matmul(2, 2, 1), 4),
         "Dag": matmul(2, 2, 1),
         "Table": best.table([point]),
+        "KernelCount": count_kernel(
+            describe_launch(load_kernel(SOFTMAX), "8", {"columns": 64}, {}, {"BLOCK": 64})
+        ),
         "odd": Counts((("load", "<K & 'V'>"), 2**80)),
         "odd graph": optimum(Dag("<a> & b", {"<x>": (), "y&": ("<x>",)}), 2),
     }

@@ -81,7 +81,7 @@ def exact(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def bounds_rows(found: Any) -> list[dict[str, Any]]:
     rows = []
     for r in found:
-        row = {"name": r["name"], "kind": r["kind"]}
+        row = {"name": r["name"]}  # its section says of which kind it is
         row["class"] = "all" if len(r["class"]) == 4 else r["class"]
         row["why"] = r["source"] if r["applies"] else r["reason"]
         row["words"] = r["words"]
