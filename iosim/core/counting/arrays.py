@@ -251,15 +251,16 @@ class _AtLeast:
 
 def least_level(level: Level, low: Columns, high: Columns) -> Any:
     """The largest occupancy of a level over its iterations, from below over a box."""
-    found: Any = 0
-    for there, value in _iterations(level, low, high):
-        found = np.maximum(found, value.words(level.words) * there)
-    return found
+    found = _iterations(level, low, high)
+    if found is None:
+        return 0
+    there, value = found
+    return np.maximum(np.max(value.words(level.words) * there, axis=0), 0)
 
 
 @dataclass(frozen=True)
 class Room:
-    """What an iteration of a level holds at least, over boxes: flat + tilt·W + each·min(whole, s).
+    """What iterations of a level hold at least, over boxes: flat + tilt·W + each·min(whole, s).
 
     Every tiling of a box has an iteration that holds no less, with its own stationary part W and
     its own tile s: each of the four is bounded from below over the box, with positive terms at
@@ -272,8 +273,10 @@ class Room:
     minimum is s, and s ≤ ⌊left/each⌋.  Elsewhere the room says nothing of s: a clipped tile takes
     no more however long it is.
 
+    The kinds of iterations are the first axis, since operations on few boxes cost their calls.
+
     Attributes:
-        there: where there is such an iteration.
+        there: where there is such an iteration, kinds × boxes; all others broadcast with it.
         flat, tilt: without what depends on the tile s, by a hold W.
         each: how much of that there is; None for none.
         whole: the length that s is clipped to, at least; None where it is not clipped.
@@ -296,7 +299,7 @@ class Room:
         return limited & (left < self.each * self.whole)
 
     def most(self, cap: Any, hold: Any) -> Any:
-        """The largest s with which no more than a cap is held at a hold.
+        """The largest s with which no kind holds more than a cap at a hold.
 
         −1 where too much is held at any s, and `NO_LIMIT` where every s may do.
         """
@@ -306,21 +309,22 @@ class Room:
             here = np.where(self.each > 0, left // np.maximum(self.each, 1), NO_LIMIT)
             if self.whole is not None:
                 here = np.where(here >= self.whole, NO_LIMIT, here)
-        return np.where(self.there, np.where(left < 0, -1, here), NO_LIMIT)
+        here = np.where(self.there, np.where(left < 0, -1, here), NO_LIMIT)
+        return np.min(here, axis=0)
 
 
-# Loop and spans that follow its tile → its kinds of iterations, in one box.
-Iterations: TypeAlias = dict[tuple[Loop, tuple[Span, ...]], list[tuple[Any, _AtLeast]]]
+# Loop and spans that follow its tile → its kinds of iterations, in the same boxes.
+Iterations: TypeAlias = dict[tuple[Loop, tuple[Span, ...]], tuple[Any, _AtLeast]]
 
 
-def rooms(
+def find_room(
     level: Level,
     line: tuple[Poly, Poly, Poly],
     atom: Atom | None,
     box: _Box,
     seen: Iterations | None = None,
-) -> Iterator[Room]:
-    """The iterations of a level.
+) -> Room | None:
+    """What the iterations of a level hold, or None where nothing is known of them.
 
     Args:
         line: what it holds, as flat, tilt and slope: flat + tilt·W + slope·atom.
@@ -328,42 +332,45 @@ def rooms(
         box: its lower and upper corner, that tile apart.
         seen: iterations of other levels in the same box; it is added to.
     """
-    for there, value in _iterations(level, *box, seen):
-        flat, tilt = value.words(line[0]), value.words(line[1])
-        each = None if atom is None else value.words(line[2])
-        whole = None
-        if isinstance(atom, Clip):
-            length = atom.length
-            whole = value.exact.length(length) if isinstance(length, Affine) else value(length)
-        yield Room(there, flat, tilt, each, whole)
+    found = _iterations(level, *box, seen)
+    if found is None:
+        return None
+    there, value = found
+    flat, tilt = value.words(line[0]), value.words(line[1])
+    each = None if atom is None else value.words(line[2])
+    whole = None
+    if isinstance(atom, Clip):
+        length = atom.length
+        whole = value.exact.length(length) if isinstance(length, Affine) else value(length)
+    return Room(there, flat, tilt, each, whole)
 
 
 def _iterations(
     level: Level, low: Columns, high: Columns, seen: Iterations | None = None
-) -> Iterator[tuple[Any, _AtLeast]]:
-    """Where a level has iterations of some kind, and what they hold at least, over a box."""
+) -> tuple[Any, _AtLeast] | None:
+    """Where a level has iterations, kinds × boxes, and what they hold at least, over a box.
+
+    None where that is not known.
+    """
     if len(level.over) > 1 or level.over[0].span.edges:
-        return
+        return None
     (loop,) = level.over
     if not fixed({name for name, _ in loop.span.start.sizes}, low, high):
-        return
-    spans = level.spans
-    found = None if seen is None else seen.get((loop, spans))
-    if found is None:
-        found = list(_kinds(loop, spans, low, high))
-        if seen is not None:
-            seen[loop, spans] = found
-    for there, value in found:
-        for run in level.conditions:
-            ran = value(run) if isinstance(run, Part) else value.exact.length(run)
-            there = there & (np.asarray(ran) > 0)
-        yield there, value
+        return None
+    seen, key = {} if seen is None else seen, (loop, level.spans)
+    if key not in seen:
+        seen[key] = _kinds(*key, low, high)
+    there, value = seen[key]
+    for run in level.conditions:
+        ran = value(run) if isinstance(run, Part) else value.exact.length(run)
+        there = there & (np.asarray(ran) > 0)
+    return there, value
 
 
 def _kinds(
     loop: Loop, spans: tuple[Span, ...], low: Columns, high: Columns
-) -> Iterator[tuple[Any, _AtLeast]]:
-    """Where a loop has iterations of some kind, and what is at least in them, over a box.
+) -> tuple[Any, _AtLeast]:
+    """Where a loop has iterations of some kind, kinds × boxes, and what is at least in them.
 
     They are the first tile; one that is not the last, in which any position is but the last few,
     as many as the largest step; and the last two, where there are few.
@@ -387,6 +394,15 @@ def _kinds(
         rest = np.maximum(n - before * most, 1)
         kinds.append((few, rest, first + n, first + n))
         kinds.append((few & (before > 0), extent, first + before * least, first + before * most))
-    for there, here, stop, past in kinds:
-        length = {x: v(here, stop, past) for x, v in lengths.items()}
-        yield there, _AtLeast(loop.tile, exact, AtMost(high, low), here, length)
+    there, here, stop, past = map(_stacked, zip(*kinds, strict=True))
+    length = {x: v(here, stop, past) for x, v in lengths.items()}
+    return there, _AtLeast(loop.tile, exact, AtMost(high, low), here, length)
+
+
+def _stacked(values: Sequence[Any]) -> Any:
+    """Arrays as rows of one, also of what all boxes share."""
+    shape = np.broadcast_shapes((1,), *map(np.shape, values))
+    rows = np.empty((len(values), *shape), np.result_type(*values))
+    for k, row in enumerate(values):
+        rows[k] = row
+    return rows

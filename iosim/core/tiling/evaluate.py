@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from iosim.base.arrays import Ints
-from iosim.core.counting.arrays import Iterations, OnArrays, Room, rooms
+from iosim.core.counting.arrays import Iterations, OnArrays, Room, find_room
 from iosim.core.counting.below import floor_to_integers
 from iosim.core.counting.closed import highest
 from iosim.core.counting.poly import Atom, Clip, Monomial, Poly
@@ -168,7 +168,8 @@ class Reach:
     def rooms(self, low: Where, high: Where) -> list[Room]:
         """What iterations hold at least, by the stationary part whose ends have bounds."""
         seen: Iterations = {}
-        return [x for line in self.over for x in rooms(*line, (low, high), seen)]
+        found = (find_room(*line, (low, high), seen) for line in self.over)
+        return [x for x in found if x is not None]
 
     def __call__(
         self, at: Ints, low: Where, high: Where, over: Collection[Room] | None = None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from iosim.base.arrays import Ints
-from iosim.core.counting.arrays import Room, rooms
+from iosim.core.counting.arrays import Room, find_room
 from iosim.core.counting.below import floor_to_integers
 from iosim.core.counting.closed import Level
 from iosim.core.counting.poly import Poly
@@ -71,9 +71,11 @@ class HoldReach:
                 here = np.where(least.length(length) > 0, here, extent)
             room = np.minimum(room, here)
         for level, line in self.over:
-            for there in rooms(level, line, None, (low, high)):
+            there = find_room(level, line, None, (low, high))
+            if there is not None:
                 here = (cap - there.flat) // np.maximum(there.tilt, 1)
-                room = np.minimum(room, np.where(there.there & (there.tilt > 0), here, extent))
+                here = np.where(there.there & (there.tilt > 0), here, extent)
+                room = np.minimum(room, np.min(here, axis=0))
         return np.asarray(self.candidates.floor(np.maximum(room, -1).astype(np.int64), at))
 
 
@@ -129,9 +131,10 @@ class HoldBound:
                 np.stack([real_below(x) for x in along(parts)], axis=-2)
                 for parts in self.shared or ()
             )
-            for rows, by, none in shares:
-                each = np.where(none, np.inf, rest[..., rows] + flow[..., rows] * by)
-                here = np.min(each, axis=-2) * (1 - ROUNDING)
+            for rows, limited, by, none in shares:
+                each = (x[..., None, :, rows] for x in (rest, flow))
+                here = np.where(none, np.inf, next(each) + next(each) * by)
+                here = np.where(limited, np.min(here, axis=-2), 0).max(axis=-2) * (1 - ROUNDING)
                 if words.dtype != np.float64:  # not at an end of a line
                     here = floor_to_integers(here, words.dtype)
                 words[..., rows] = np.maximum(words[..., rows], here)
@@ -144,14 +147,25 @@ class HoldBound:
 
     def _shares(
         self, at: Ints, first: Any, last: Any, over: Collection[Room]
-    ) -> Iterator[tuple[Ints, Any, Any]]:
-        """The boxes that a room limits, 1/s at both ends of the part, and where none fits."""
+    ) -> Iterator[tuple[Ints, Any, Any, Any]]:
+        """The boxes that a room limits, and kinds × these: where each kind does, 1/s, and no s.
+
+        The last two have the ends of the part between, as an axis of two.
+        """
         if self.shared is None:
             return
         cap = self.points.M[at]
         for room in over:
-            rows = np.flatnonzero(np.broadcast_to(room.limited(cap, first), at.shape))
+            limited = np.broadcast_to(room.limited(cap, first), (len(room.there), len(at)))
+            rows = np.flatnonzero(np.any(limited, axis=0))
             if len(rows):
-                left = np.stack([cap - room.flat - room.tilt * W for W in (first, last)])[:, rows]
-                each = np.broadcast_to(room.each, at.shape)[rows]
-                yield rows, real(each / np.maximum(left, 1)), np.asarray(left <= 0, bool)
+                held = [room.flat + room.tilt * W for W in (first, last)]
+                left = np.stack([np.broadcast_to(cap - x, limited.shape) for x in held], axis=1)
+                each = np.broadcast_to(room.each, limited.shape)[:, None, rows]
+                left = left[..., rows]
+                yield (
+                    rows,
+                    limited[:, rows],
+                    real(each / np.maximum(left, 1)),
+                    np.asarray(left <= 0, bool),
+                )
