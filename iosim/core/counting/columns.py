@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from iosim.base.arrays import clip
 from iosim.core.counting.closed import Level
 from iosim.core.counting.integers import LoopTiles
 from iosim.core.counting.poly import Atom, Clip, Part, Sum, follows
@@ -118,7 +119,7 @@ def most(level: Level, env: Columns, reading: Callable[[Columns], Value]) -> Any
         turns += [first + _turn((start - at.env[step], slope)) for step in steps]
     ends = [first, first + 1, first + n - 2, first + n - 1]
     for t in (*ends, *(turn + k for turn in turns for k in (-1, 0))):
-        t = np.clip(t, first, first + n - 1)
+        t = clip(t, first, first + n - 1)
         learn(rows, at.at(t))
     return words
 
@@ -173,8 +174,8 @@ class _Tiles(LoopTiles):
     def pieces(self, stretches: Sequence[tuple[_Line, _Line, Any, Any]]) -> tuple[Any, Any, Any]:
         """Runs of full tiles on which lengths are affine: their points, first tiles and sizes."""
         lines = [x for stretch in stretches for x in _cuts(*stretch)]
-        ends = [np.zeros_like(self.full), *(np.clip(_turn(x), 0, self.full) for x in lines)]
-        cuts = np.sort(np.stack([*(x + ends[0] for x in ends), self.full]), axis=0)
+        ends = [np.zeros_like(self.full), *(clip(_turn(x), 0, self.full) for x in lines)]
+        cuts = np.sort(np.array([*(x + ends[0] for x in ends), self.full]), axis=0)
         sizes = np.diff(cuts, axis=0)
         piece, rows = np.nonzero(sizes)
         return rows, cuts[piece, rows], sizes[piece, rows]

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from iosim.base.arrays import clip
 from iosim.core.counting.poly import Part, Sum
 from iosim.core.counting.ramps import (
     ROUNDING,
@@ -99,7 +100,7 @@ def least(atom: Sum, low: Columns, high: Columns, boxes: dict[Any, Box | None]) 
     lost: Any = (ends[0] + ends[1]) / 2
     for ramp, cut in ((stop, stop.high), (start, start.low)):
         a = np.minimum(ramp.bend(cut) - first, last - ramp.bend(cut))
-        a = np.clip(a, 0, by / 2)
+        a = clip(a, 0, by / 2)
         lost = lost + ramp.slope * a * (by - a) / (2 * by)
     # Where the slope of g rises in the first tile, the trapezoid has more than the integral.
     for ramp, cut in ((stop, stop.low), (start, start.high)):
@@ -161,7 +162,7 @@ class Lengths:
         """The position up to `last` where it is longest, as long as its start rises no faster."""
         if self.ramps is None:
             return last
-        return np.floor(np.clip(self.ramps[1].bend(self.ramps[1].high), first, last))
+        return np.floor(clip(self.ramps[1].bend(self.ramps[1].high), first, last))
 
     def __call__(self, extent: Any, least: Any, most: Any) -> Any:
         """The least of S(y) − T(y − extent) over the stops y between two: at its ends or bends.
@@ -177,6 +178,6 @@ class Lengths:
             found = high(least) - low(0)
         else:
             at = [high.bend(high.low), low.bend(low.high) + extent]
-            at = [least, most, *(np.clip(x, least, most) for x in at)]
+            at = [least, most, *(clip(x, least, most) for x in at)]
             found = functools.reduce(np.minimum, (high(y) - low(y - extent) for y in at))
         return np.maximum(np.floor(found), 0).astype(np.int64)

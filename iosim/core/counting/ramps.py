@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from iosim.base.arrays import clip
 from iosim.core.counting.poly import Sum
 from iosim.core.program.index import Affine, Edge, Span, Tile
 
@@ -36,14 +37,15 @@ class Ramp:
 
     def __call__(self, x: Any) -> Any:
         """The value at x."""
-        return np.minimum(np.maximum(self.slope * x + self.start, self.low), self.high)
+        line = self.slope * x + self.start if self.slope else self.start
+        return clip(line, self.low, self.high)
 
     def integral(self, first: Any, last: Any) -> Any:
         """Over first … last."""
         if self.slope == 0:
             return self(first) * (last - first)
         bends = [(cut - self.start) / self.slope for cut in (self.low, self.high)]
-        a, b = (np.clip(x, first, last) for x in bends)
+        a, b = (clip(x, first, last) for x in bends)
         middle = self.slope * (a + b) / 2 + self.start
         return (
             self(first) * (a - first) * (a > first)
@@ -147,7 +149,7 @@ class Box:
             words = words - (ramp.slope / 4 if ramp.slope > 1 else 0)
             if ramp.slope:
                 a, b = np.ceil(ramp.bend(ramp.low)), np.floor(ramp.bend(ramp.high))
-                a, b = np.clip(a, first, last), np.clip(b, first, last)
+                a, b = clip(a, first, last), clip(b, first, last)
                 long = np.maximum(b - a, 0)
                 short = np.minimum(by, long)
                 rest = long - np.floor(long / by) * by
@@ -181,7 +183,7 @@ class Box:
             return (u * by - v) ** 2 + (tail - u) * by**2 + (w - tail * by) ** 2
 
         lowest = (u * v + tail * w) / np.maximum(u * u + tail * tail + tail - u, 1)
-        least = within(np.clip(lowest, self.least_by, self.by))
+        least = within(clip(lowest, self.least_by, self.by))
         least = np.where(same, np.where(one, (w - v) ** 2, least), 0)
         middle = (self.least_by + self.by) / 2
         rise = u * (u * middle - v) + (tail - u) * middle - tail * (w - tail * middle)
@@ -208,8 +210,8 @@ class Box:
             cuts = []
             for cut in (ramp.low, ramp.high):
                 some, most = (np.floor((ramp.bend(cut) - self.first) / by) for by in steps)
-                cuts.append(np.clip(some, 0, tiles))
-                same = same & (cuts[-1] == np.clip(most, 0, tiles))
+                cuts.append(clip(some, 0, tiles))
+                same = same & (cuts[-1] == clip(most, 0, tiles))
             a, b = cuts
             flat = a * ramp.low + (tiles - b) * ramp.high
             flat = flat + (b - a) * (ramp.slope * self.first + ramp.start)
@@ -262,7 +264,7 @@ class Few:
         empty: Any = 0.0
         if box.stop.slope:
             empty = np.floor((box.stop.bend(box.stop.low) - box.first) / box.by)
-            empty = np.clip(empty, 0, tiles - 1)
+            empty = clip(empty, 0, tiles - 1)
         which = np.flatnonzero(valid & same & (tiles - empty <= _FEW_TILES))
         if not len(which):
             return None
@@ -298,7 +300,7 @@ class Few:
                 (box.stop.bend(box.stop.low) - first) / (k + 1),
                 (box.start.bend(box.start.high) - first) / k,
             ]
-        bends = [np.clip(np.nan_to_num(x), box.least_by, box.by) for x in bends]
+        bends = [clip(np.nan_to_num(x), box.least_by, box.by) for x in bends]
         found = (
             box.stop(first + (k + 1) * by) - box.start(first + k * by)
             for by in (box.least_by, box.by, *bends)
@@ -323,7 +325,7 @@ class Few:
 def between(box: Box, first: Any, last: Any) -> Any:
     """The least of g(x) = S(x) − T(x) between two positions: at them, or where its slope rises."""
     bends = (box.stop.bend(box.stop.low), box.start.bend(box.start.high))
-    places = (first, last, *(np.clip(x, first, last) for x in bends))
+    places = (first, last, *(clip(x, first, last) for x in bends))
     return functools.reduce(np.minimum, map(box.difference, places))
 
 
@@ -348,7 +350,7 @@ def ramps(span: Span, slopes: tuple[int, int], corners: Corners) -> tuple[Ramp, 
         extent = corners(Affine.of(span.axis), top)
         low, high = 0.0 * extent, extent
         if span.within is not None:
-            low, high = (np.clip(corners(x, top), 0, extent) for x in span.within)
+            low, high = (clip(corners(x, top), 0, extent) for x in span.within)
             high = np.maximum(low, high)
         found.append(Ramp(slope, corners(value, top), low, high))
     return found[0], found[1]

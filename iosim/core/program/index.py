@@ -120,10 +120,10 @@ class Affine(Hashed):
 
     def at(self, env: Mapping[Any, Any]) -> Any:
         """The value where `env` gives every name, a number or an array."""
-        total: Any = 0
+        total: Any = self.const
         for name, c in self.terms:
-            total = total + c * env[name]
-        return self.const + total
+            total = total + (env[name] if c == 1 else c * env[name])
+        return total
 
     def __str__(self) -> str:
         positive_first = sorted(self.terms, key=lambda term: (term[1] < 0, str(term[0])))

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Ints, clip
 from iosim.core.program.index import Affine
 from iosim.core.tiling.candidates import Candidates
 
@@ -137,10 +137,10 @@ class Constraints:
             each, extent = self.candidates[x], self.candidates[x].extent[at]
             rest = most - top[x]
             if c > 0:
-                limit = np.clip(-(rest // c) - 1, -1, extent)
+                limit = clip(-(rest // c) - 1, -1, extent)
                 low[x] = np.maximum(low[x], each.floor(limit, at) + 1)
             else:
-                limit = np.clip(rest // -c, -1, extent)
+                limit = clip(rest // -c, -1, extent)
                 high[x] = np.minimum(high[x], each.floor(limit, at))
         return np.asarray(most >= 0)
 
@@ -154,7 +154,7 @@ class Constraints:
 
     def _values(self, name: str, position: Ints, at: Ints) -> Ints:
         each = self.candidates[name]
-        return np.asarray(each.clipped(np.clip(position, 0, each.count[at] - 1), at), np.int64)
+        return np.asarray(each.clipped(clip(position, 0, each.count[at] - 1), at), np.int64)
 
 
 def take(values: Any, at: Any) -> Any:

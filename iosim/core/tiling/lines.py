@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from iosim.core.counting.closed import Level
-from iosim.core.counting.poly import Atom, Clip, Part, Poly, Sum
+from iosim.core.counting.poly import Atom, Clip, Part, Poly, Sum, names_of
 from iosim.core.program.index import Affine, Span, Tile
 
 
 def depends(atom: Atom | Affine, names: Collection[str]) -> bool:
     """Whether an atom changes with any of these names."""
-    return not Poly.of(atom).names().isdisjoint(names)
+    found = Poly.of(atom).names() if isinstance(atom, Affine) else names_of(atom)
+    return not found.isdisjoint(names)
 
 
 @dataclass(frozen=True)

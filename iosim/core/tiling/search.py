@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Ints, clip
 from iosim.core.counting.arrays import Room
 from iosim.core.tiling.boxes import (
     NEVER,
@@ -191,8 +191,8 @@ class Search:
         at, low, high = boxes
         if not low or not len(at):
             return boxes
-        widths = np.stack([high[k] - low[k] + 1 for k in low])
-        whole = np.stack([self.candidates[k].count[at] for k in low])
+        widths = np.array([high[k] - low[k] + 1 for k in low])
+        whole = np.array([self.candidates[k].count[at] for k in low])
         share = np.where(widths > 1, widths / np.sqrt(whole), 0.0)
         for name in self.last:
             share[list(low).index(name)] *= np.where(tied & (name in self.reaches), 1, 1e-9)
@@ -210,7 +210,7 @@ class Search:
         def each(values: Ints) -> Ints:
             return np.repeat(values, parts)
 
-        first = np.stack([low[k] for k in low])[side, np.arange(len(at))]
+        first = np.array([low[k] for k in low])[side, np.arange(len(at))]
         at, side, width, first = each(at), each(side), each(width), each(first)
         part, parts_of = within_runs(parts), each(parts)
         # A bound on real numbers cuts long sides by itself.
@@ -246,7 +246,7 @@ class Search:
         at = np.repeat(at, _GUESSES)
         here = {k: np.repeat(v, _GUESSES) for k, v in near.items()}
         around = here[name] + np.tile(np.arange(_GUESSES) - _GUESSES // 2 + 1, len(self.M))
-        here[name] = np.clip(around, 0, each.count[at] - 1)
+        here[name] = clip(around, 0, each.count[at] - 1)
         self._look((at, here, here), best)
 
     def _relax(
@@ -262,8 +262,8 @@ class Search:
         name = relaxed.tile
         words, first, last = relaxed(at, lower, upper, best.words[at])
         each = self.candidates[name]
-        start = np.clip(np.ceil(first) - 1, -1, each.extent[at]).astype(np.int64)
-        stop = np.clip(np.floor(last), -1, each.extent[at]).astype(np.int64)
+        start = clip(np.ceil(first) - 1, -1, each.extent[at]).astype(np.int64)
+        stop = clip(np.floor(last), -1, each.extent[at]).astype(np.int64)
         low = low | {name: np.maximum(low[name], each.floor(start, at) + 1)}
         high = high | {name: np.minimum(high[name], each.floor(stop, at))}
         rows = np.flatnonzero(best.may_improve(boxes, words) & (low[name] <= high[name]))
@@ -334,7 +334,7 @@ class Search:
         for name, reach in self.reaches.items():
             least = self.points.values(at, first)
             most = least | {name: self.points.value(name, high[name], at)}
-            first[name] = np.clip(reach(at, least, most), low[name], high[name])
+            first[name] = clip(reach(at, least, most), low[name], high[name])
         return at, first, first
 
     def _learn(self, boxes: Boxes, best: Best) -> None:
