@@ -313,8 +313,10 @@ class Room:
         return np.min(here, axis=0)
 
 
-# Loop and spans that follow its tile → its kinds of iterations, in the same boxes.
-Iterations: TypeAlias = dict[tuple[Loop, tuple[Span, ...]], tuple[Any, _AtLeast]]
+# What tells a loop, and spans that follow its tile → its kinds of iterations, in the same boxes.
+Iterations: TypeAlias = dict[
+    tuple[Tile, Span, str | None, tuple[Span, ...]], tuple[Any, _AtLeast]
+]
 
 
 def find_room(
@@ -357,10 +359,13 @@ def _iterations(
     (loop,) = level.over
     if not fixed({name for name, _ in loop.span.start.sizes}, low, high):
         return None
-    seen, key = {} if seen is None else seen, (loop, level.spans)
-    if key not in seen:
-        seen[key] = _kinds(*key, low, high)
-    there, value = seen[key]
+    key = loop.tile, loop.span, loop.step, level.spans
+    found = None if seen is None else seen.get(key)
+    if found is None:
+        found = _kinds(loop, level.spans, low, high)
+        if seen is not None:
+            seen[key] = found
+    there, value = found
     for run in level.conditions:
         ran = value(run) if isinstance(run, Part) else value.exact.length(run)
         there = there & (np.asarray(ran) > 0)

@@ -61,13 +61,14 @@ def sum_below(
     if shape and len(rows):
         key = shape, rows.tobytes()  # sums at the same points share their pieces
         if key not in boxes:
-            boxes[key] = reading({x: np.broadcast_to(v, shape)[rows] for x, v in low.items()})
+            boxes[key] = reading({x: v[rows] if np.ndim(v) else v for x, v in low.items()})
         exact = boxes[key](atom)
 
         def insert_exact(x: Any, dtype: Any) -> Any:
-            x = np.broadcast_to(x, shape).astype(dtype)
-            x[rows] = exact
-            return x
+            found = np.empty(shape, dtype)
+            found[...] = x
+            found[rows] = exact
+            return found
 
         words, line = (
             insert_exact(words, exact.dtype),

@@ -259,6 +259,9 @@ def _sum(n: Any, poly: Sequence[Any]) -> Any:
 
 def _choose(n: Any, k: int) -> Any:
     """The binomial coefficient, where products may pass 64 bits: quotients are taken first."""
+    if k == 2:  # by far the most frequent
+        n = np.maximum(n, 0)
+        return n // 2 * (n - 1 + n % 2)
     factors = [n - j for j in range(k)]
     for prime, times in _PRIMES[k]:
         for _ in range(times):

@@ -204,5 +204,6 @@ def within_runs(lengths: Ints) -> Ints:
 
 def _runs(at: Ints) -> tuple[Ints, Ints]:
     """Where each point's boxes start, and which run each box is in."""
-    starts = np.flatnonzero(np.diff(at, prepend=-1))
-    return starts, np.repeat(np.arange(len(starts)), np.diff(starts, append=len(at)))
+    new = np.ones(len(at), bool)
+    new[1:] = at[1:] != at[:-1]
+    return np.flatnonzero(new), np.cumsum(new) - 1

@@ -394,8 +394,9 @@ class Search:
         """Words that are moved, a copy of their own."""
         words: Any = self.total(at, self.points.on(values))
         exact = words.exact() if isinstance(words, Wide) else words
-        words = np.asarray(exact, self.points.dtype)
-        return np.array(np.broadcast_to(words, at.shape))
+        found = np.empty(at.shape, self.points.dtype)
+        found[...] = exact
+        return found
 
 
 def _places(first: Ints, width: Ints, part: Ints, parts: Ints, far: Bools) -> Ints:
