@@ -310,7 +310,7 @@ class Room:
             if self.whole is not None:
                 here = np.where(here >= self.whole, NO_LIMIT, here)
         here = np.where(self.there, np.where(left < 0, -1, here), NO_LIMIT)
-        return np.min(here, axis=0)
+        return np.minimum.reduce(here)
 
 
 # What tells a loop, and spans that follow its tile → its kinds of iterations, in the same boxes.

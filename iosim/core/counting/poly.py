@@ -7,6 +7,7 @@ counts one instance, on arrays a million, and on sympy's symbols it is the formu
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -208,10 +209,10 @@ class Poly:
         """Σ c·∏ value(atom), in whatever arithmetic `value` returns."""
         total: Any = 0
         for monomial, c in self.terms.items():
-            product: Any = c
-            for atom in monomial:
-                product = product * value(atom)
-            total = total + product
+            factors = [value(atom) for atom in monomial]
+            if c != 1 or not factors:
+                factors.insert(0, c)
+            total = total + functools.reduce(operator.mul, factors)
         return total
 
     def names(self) -> frozenset[str]:

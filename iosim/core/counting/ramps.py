@@ -339,7 +339,8 @@ class Corners:
         """The value; edges of tiles apart."""
         total: Any = float(value.const)
         for name, c in value.sizes:
-            total = total + c * real((self.high if (c > 0) == top else self.low)[name])
+            x = real((self.high if (c > 0) == top else self.low)[name])
+            total = total + (x if c == 1 else c * x)
         return total
 
 

@@ -373,14 +373,14 @@ class PointwisePoly:
 
     def __call__(self, at: Ints, low: Value, high: Value | None = None) -> Any:
         """Values; with `high`, bounds from below over boxes."""
-        total: Any = 0
+        total: Any = None
         for inner, positive, c in self.parts:
             product = take(c, at)
             value = low if positive or high is None else high
             for atom in inner:
                 product = product * value(atom)
-            total = total + product
-        return total
+            total = product if total is None else total + product
+        return 0 if total is None else total
 
 
 def _even(values: Any) -> Any:

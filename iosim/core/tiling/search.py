@@ -207,18 +207,16 @@ class Search:
             alone = (side == list(low).index(hold)) & (low[hold] == 0)
             parts = np.where(alone, np.minimum(width, 2), parts)
 
-        def each(values: Ints) -> Ints:
-            return np.repeat(values, parts)
-
+        rows = np.repeat(np.arange(len(at)), parts)
         first = np.array([low[k] for k in low])[side, np.arange(len(at))]
-        at, side, width, first = each(at), each(side), each(width), each(first)
-        part, parts_of = within_runs(parts), each(parts)
+        side, width, first, alone = side[rows], width[rows], first[rows], alone[rows]
+        part, parts_of = within_runs(parts), parts[rows]
         # A bound on real numbers cuts long sides by itself.
         far = (width // (first + 1) > _RATIO) & (self.relaxed is None)
         before, after = (_places(first, width, x, parts_of, far) for x in (part, part + 1))
         after = after - 1
-        before, after = np.where(each(alone), (part, part * (width - 1)), (before, after))
-        low, high = {k: each(v) for k, v in low.items()}, {k: each(v) for k, v in high.items()}
+        before, after = np.where(alone, (part, part * (width - 1)), (before, after))
+        at, low, high = keep(boxes, rows)
         for k, name in enumerate(low):
             mine = side == k
             high[name] = np.where(mine, low[name] + after, high[name])

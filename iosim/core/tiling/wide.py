@@ -29,7 +29,8 @@ class Wide:
     Attributes:
         bits: modulo 2**64, int64; None where a factor was no whole number.
         about: in float64.
-        size: float64, what `about` would be if nothing had been subtracted.
+        added: float64, what `about` would be if nothing had been subtracted; None where it is
+            |about|, as in a product.
 
     A sum of a few dozen products of a few factors is rounded a few hundred times at most, each by
     2**-53 of something that is at most `size`: so the number is within ROUNDING·size of `about`.
@@ -41,7 +42,7 @@ class Wide:
 
     bits: Any
     about: Any
-    size: Any
+    added: Any = None
     __array_ufunc__ = None  # arrays leave sums and products to it
 
     @property
@@ -53,12 +54,12 @@ class Wide:
     def of(cls, values: Any) -> Wide:
         """Integers of at most 2**61 in magnitude, or float64."""
         array = np.asarray(values)
-        about = array.astype(np.float64)
-        return cls(None if array.dtype == np.float64 else array, about, np.abs(about))
+        return cls(None if array.dtype == np.float64 else array, array.astype(np.float64))
 
     def __getitem__(self, rows: Any) -> Wide:
         bits = None if self.bits is None else self.bits[rows]
-        return Wide(bits, self.about[rows], self.size[rows])
+        added = None if self.added is None else self.added[rows]
+        return Wide(bits, self.about[rows], added)
 
     def __add__(self, other: Any) -> Wide:
         return self._with(other, np.add)
@@ -70,10 +71,17 @@ class Wide:
 
     def _with(self, other: Any, join: np.ufunc) -> Wide:
         other = other if isinstance(other, Wide) else Wide.of(other)
-        bits = None
+        bits = added = None
         if self.bits is not None and other.bits is not None:
             bits = join(self.bits, other.bits)
-        return Wide(bits, join(self.about, other.about), join(self.size, other.size))
+        if join is np.add or self.added is not None or other.added is not None:
+            added = join(self.size, other.size)
+        return Wide(bits, join(self.about, other.about), added)
+
+    @property
+    def size(self) -> Any:
+        """What `about` would be if nothing had been subtracted."""
+        return np.abs(self.about) if self.added is None else self.added
 
     def below(self) -> Any:
         """What they are at least, in float64."""
