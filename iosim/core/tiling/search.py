@@ -13,6 +13,7 @@ point does not depend on the points searched with it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -83,7 +84,6 @@ class Search:
         self.falls = plan.falls.issuperset(plan.searched)
         self.cornered = plan.lowest.issuperset(self.boxed)
         self.total = self.points.words(plan.total)
-        self.peak = Peak(self.points, plan.searched)
         self.constraints = Constraints(plan.constraints, candidates, base)
         # Lines bound larger boxes well.
         self.parts = _PARTS if self.points.step is None else _PARTS + 1
@@ -99,6 +99,11 @@ class Search:
             if form is not None and dtype is not object and len(M) > _FEW:
                 self.relaxed = RealBound(self.points, form)
                 self.parts = _PARTS_RELAXED
+
+    @functools.cached_property
+    def peak(self) -> Peak:
+        """What is held; a tile that is solved for mostly says enough."""
+        return Peak(self.points, self.plan.searched)
 
     def least_peak(self) -> Any:
         """The fewest words that any valid tiles hold, at every point; NEVER where none is valid."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from iosim.base.arrays import Ints
-from iosim.core.counting.arrays import Room, find_room
+from iosim.core.counting.arrays import Iterations, Room, find_room
 from iosim.core.counting.below import floor_to_integers
 from iosim.core.counting.closed import Level
 from iosim.core.counting.poly import Poly
@@ -70,8 +70,9 @@ class HoldReach:
             for length in runs:
                 here = np.where(least.length(length) > 0, here, extent)
             room = np.minimum(room, here)
+        seen: Iterations = {}
         for level, line in self.over:
-            there = find_room(level, line, None, (low, high))
+            there = find_room(level, line, None, (low, high), seen)
             if there is not None:
                 here = (cap - there.flat) // np.maximum(there.tilt, 1)
                 here = np.where(there.there & (there.tilt > 0), here, extent)
