@@ -132,8 +132,8 @@ class Search:
             starts = [self._everything(self.boxed, held) for held in ends]
             if self.relaxed is not None:
                 self._guess(self.relaxed, starts, best)
-            for start in starts:
-                self._dive(start, best)
+            # One dive from both: at every point the better of them leads as far, in half the time.
+            self._dive(join(*starts), best)
         boxes = self._everything(self.boxed)
         if self.ends is not None:
             boxes = self._split_last(boxes, self.ends.hold)
@@ -229,7 +229,7 @@ class Search:
         return keep((at, low, high), np.flatnonzero(before <= after))
 
     def _dive(self, boxes: Boxes, best: Best) -> None:
-        """Follow the most promising part of every box down to a single candidate."""
+        """Follow the most promising box of every point, and its parts, to single candidates."""
         while len(boxes[0]):
             boxes, bound = self._look(boxes, best)
             boxes = self._cut(keep(boxes, first_least(boxes[0], bound)))
