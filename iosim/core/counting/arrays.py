@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -314,9 +314,7 @@ class Room:
 
 
 # What tells a loop, and spans that follow its tile → its kinds of iterations, in the same boxes.
-Iterations: TypeAlias = dict[
-    tuple[Tile, Span, str | None, tuple[Span, ...]], tuple[Any, _AtLeast]
-]
+Iterations: TypeAlias = dict[tuple[Tile, Span, str | None, tuple[Span, ...]], tuple[Any, _AtLeast]]
 
 
 def find_room(
