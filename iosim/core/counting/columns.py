@@ -136,10 +136,9 @@ class _Tiles(LoopTiles):
         if any(sum(abs(c) for _, c in x.terms) > _MOST_COEFFICIENTS for x in bounds):
             raise NoForm
         self.tile, self.env = tile, env
-        self.start, self.stop = placed(span, env, np.minimum, np.maximum)
         like = np.zeros_like(next(iter(env.values())))
+        self.start, self.stop = (like + x for x in placed(span, env, np.minimum, np.maximum))
         self.by = like + (1 if step is None else env[step])
-        self.start = like + self.start
         self.full = (self.stop - self.start) // self.by
 
     def rows(self, which: Any) -> _Tiles:
@@ -148,7 +147,7 @@ class _Tiles(LoopTiles):
         found.tile = self.tile
         found.env = {name: values[which] for name, values in self.env.items()}
         for name in ("start", "stop", "by", "full"):
-            setattr(found, name, (getattr(self, name) + np.zeros_like(self.full))[which])
+            setattr(found, name, getattr(self, name)[which])
         return found
 
     def short(self) -> tuple[Any, Columns]:
