@@ -144,7 +144,7 @@ class Search:
             rows = np.flatnonzero(best.may_improve(boxes, bound))
             boxes = keep(boxes, rows)
             boxes = self._cut(boxes, bound[rows] == best.words[boxes[0]])
-            if len(boxes[0]) < _FEW:  # as few as that take as long as many
+            if len(boxes[0]) <= _AT_ONCE // 2:  # as few as that take as long as many
                 boxes = self._cut(boxes)
         found, every = dict(best.position), self.points.every
         if self.solved is not None:
