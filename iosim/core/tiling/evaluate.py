@@ -136,9 +136,9 @@ class Reach:
 
     A level that is the same in all iterations is a line base + slope·s in the tile s, and it fits
     only if s ≤ ⌊(M − base)/slope⌋ with base and slope from below over the box; where s is clipped
-    to a length that this reaches, any s does.  A level over iterations has a `Room` for each
-    kind of iteration, by the same inequality, taken at the least W, where most is left.  All
-    levels have to fit, so the least of these limits holds; it is exact at a point where no
+    to a length that this reaches, any s does.  A level over iterations has a `Room`, for each
+    kind of iteration the same inequality, taken at the least W, where most is left.  All levels
+    have to fit, so the least of these limits holds; it is exact at a point where no
     level is over iterations.  Elsewhere occupancies decide, by bisection: they rise with s.
 
     Args:
