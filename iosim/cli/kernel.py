@@ -346,4 +346,4 @@ def read_bytes(option: str, text: str) -> int:
     >>> read_bytes("--capacity", "50MiB")
     52428800
     """
-    return parse_words(option.lstrip("-"), text if text[-1:] in "bB" else f"{text}B", "int8")
+    return parse_words(option.lstrip("-"), text, "int8")

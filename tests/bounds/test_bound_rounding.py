@@ -139,7 +139,7 @@ def test_bounds_are_unrounded_in_json_and_the_nearest_word_in_tables(tmp_path: P
     lines = printed_by("bounds", *sizes).splitlines()
     for name in ("constant-tight-once", "constant-tight-recompute-trees"):
         (row,) = [line.split() for line in lines if line.startswith(f"{name} ")]
-        assert row[3] == f"{round(exact[name]):,}"
+        assert f"{round(exact[name]):,}" in row
     tight = json.loads(printed_by("tightness", *sizes, "--json"))
     assert tight["lower_bound_words"] == exact[tight["lower_bound"]]
     assert tight["lower_bound"] in up + down

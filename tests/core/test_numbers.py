@@ -40,6 +40,7 @@ _PAGED = "paged --batch 2 --N-k 64 --page 16 --d 8 --heads 2 --kv-heads 1 --M 10
 _PRODUCT = "matmul --m 8 --n 8 --k 8 --M 64"
 _EVERY = (f"flash2 {_SIZES}", _PAGED, _PRODUCT, "copy --n 8 --M 64")
 _TILED = tuple(x.replace("--M 1024", "--tiles B_r=4,B_c=4") for x in _EVERY[:2])
+_SOFTMAX = f"{Path(__file__).parents[2]}/docs/examples/softmax.py::softmax"
 _MODEL = "--model llama3-8b --phase decode --N 64"
 CALLS = {
     "show": (*_TILED, "matmul --m 8 --n 8 --k 8 --tiles B_m=2,B_n=2", "copy --n 8 --tiles B=2"),
@@ -75,6 +76,7 @@ CALLS = {
         *(f"{REPORT} --schedule {x}" for x in _EVERY),
     ),
     "gpu emit": _EVERY,
+    "kernel cache": (f"{_SOFTMAX} --grid 1 --arg columns=8 --const BLOCK=8 --bytes 1KiB",),
 }
 BOTH = "the number 500130257 or the list 500, 130, 257"
 

@@ -126,7 +126,8 @@ class OnArrays:
         def value(atom: Atom) -> Any:
             whole = self(atom)
             if isinstance(atom, Sum) and atom.step == step:
-                return np.array(self._lines[atom])
+                ends = np.array(self._lines[atom])
+                return ends if ends.ndim > 1 else ends[:, None]  # the same in all boxes
             return whole
 
         return value
