@@ -20,7 +20,7 @@ from iosim.core.problem import Attention, AttentionBackward
 from iosim.gpu.emitter import layout
 from iosim.gpu.reports import _draw, gpu_report, validate
 from iosim.gpu.reports._draw import Draw, drawn_jobs
-from iosim.gpu.run.interpreter import HostArray, interpret
+from iosim.gpu.run.interpreter import HostArray, interpret, interpreted_triton
 from iosim.gpu.run.job import Job
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -148,6 +148,11 @@ def test_the_record_says_the_seed_and_what_the_chip_cannot_hold_is_apart(tmp_pat
 
 def _touched(job, monkeypatch):
     """Bytes of the sectors that the loads of an interpreted kernel address, each load by itself."""
+    with interpreted_triton():
+        return _watch_loads(job, monkeypatch)
+
+
+def _watch_loads(job, monkeypatch):
     from triton.runtime.interpreter import InterpreterBuilder
 
     sectors, bases = [], []
@@ -199,7 +204,6 @@ def _touched(job, monkeypatch):
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 def test_loads_end_with_the_sector_of_their_type(name, problem, tiles, dtype, monkeypatch):
     """Found by a draw: loads went on to a multiple of 16 words, which are two sectors of fp32."""
-    interpret(Job("copy", {"n": 16}, {"B": 16}).emitted(), iosim.Copy(16).random())  # switches on
     job = Job.of(name, problem, tiles, dtype=dtype)
     touched, _ = _touched(job, monkeypatch)
     model = layout.sector_bytes(job.instance, dtype)

@@ -388,7 +388,7 @@ def test_the_command_prints_whole_names_and_json(capsys: pytest.CaptureFixture[s
         (["--"], "give a report, or a command after --"),
         ([str(RECORD), "--", "true"], "give a report, or a command after --"),
         ([str(RECORD), "--kernel", "nowhere"], "no kernel of .*: there are .*nvjet"),
-        ([str(RECORD), "--kernel", "("], "no regular expression"),
+        ([str(RECORD), "--kernel", "("], "not a regular expression"),
         (["nowhere.csv"], "cannot read nowhere.csv"),
         ([str(RECORD), "--out", "/dev/null/x"], "cannot write"),
         ([str(RECORD), "--out", str(RECORD)], "give another folder"),

@@ -288,7 +288,7 @@ def test_a_damaged_report_of_its_own_format(
     _fake_ncu(tmp_path, monkeypatch, "==ERROR== Failed to load report\n", 1)
     for text, said in (
         (b"", "is empty"),
-        (b"abc", "no report of ncu"),
+        (b"abc", "not a report of ncu"),
         (b"NVR\0", "Failed to load"),
     ):
         with pytest.raises(GpuError, match=said):
