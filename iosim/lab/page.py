@@ -56,7 +56,9 @@ def payload(
     with without_collection():
         programs = {name: algorithm_data(algorithm(name)) for name in report_progress(names, 0)}
         views_data = {
-            name: _call_by_path(chosen[name], *([schedules] if name == "watch" else []))
+            name: _call_by_path(
+                chosen[name], *([schedules] if schedules and name == "watch" else [])
+            )
             for name in report_progress(chosen, len(programs))
         }
     return envelope(views_data, programs, exercises)
