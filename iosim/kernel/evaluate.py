@@ -113,7 +113,6 @@ class CallValues:
     descriptors: Mapping[str, tuple[Sequence[int], Sequence[int]]] = field(default_factory=dict)
 
 
-_Box = tuple[tuple[int, int, int], tuple[int, int, int]]
 _Ids = tuple[Array, Array, Array]
 
 
@@ -121,7 +120,6 @@ def evaluate(
     functions: Mapping[str, IrFunction],
     launch: CallValues,
     observe: Callable[[list[Reference]], None],
-    parts: Iterable[_Box] | None = None,
 ) -> FloatOperations:
     """Run the integer part of a kernel for every program of its grid.
 
@@ -130,7 +128,6 @@ def evaluate(
         launch: the grid and the arguments.
         observe: what is called with the references of each part of the grid; where it raises
             `ArrayTooLarge` it keeps nothing, and the part is evaluated again in halves.
-        parts: of the grid, each its first program and its shape; by default all of it.
 
     Returns:
         The floating-point operations that all programs execute.
@@ -140,7 +137,7 @@ def evaluate(
     """
     kernel, needed = _analyze(functions)
     work = FloatOperations()
-    todo: list[_Box] = [((0, 0, 0), launch.grid)] if parts is None else list(parts)
+    todo = [((0, 0, 0), launch.grid)]
     while todo:
         origin, shape = todo.pop()
         seen: list[Reference] = []

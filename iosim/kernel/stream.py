@@ -39,7 +39,7 @@ def to_stream(
         line: bytes.
 
     Raises:
-        InputError: more than `MOST_ACCESSES` accesses.
+        InputError: no accesses, or more than `MOST_ACCESSES`.
         UnsupportedKernel: as `iosim.kernel.evaluate.evaluate`.
     """
     starts = _place_arguments(functions, call, line)
@@ -59,6 +59,8 @@ def to_stream(
                         "choose smaller sizes"
                     )
                 parts.append(part)
+    if not parts:
+        raise InputError("the launch refers to no memory, so there is nothing to replay")
     address, write = (np.concatenate(x) for x in zip(*parts, strict=True))
     return of_arrays(address, write)
 

@@ -99,3 +99,10 @@ def test_sectors_are_the_stream_s_lines_of_32_bytes(columns: int, block: int) ->
     writes = sum(int(chunk.write.sum()) for chunk in stream.chunks())
     assert found["store", "y"].sectors == writes
     assert found["load", "x"].sectors == stream.length - writes
+
+
+def test_a_kernel_that_refers_to_nothing_is_refused() -> None:
+    launch = ("--grid", "4", "--arg", "columns=0", "--const", "BLOCK=256", "--bytes", "2KiB")
+    done = CliRunner().invoke(program(COMMANDS), ["kernel", "cache", SOFTMAX, *launch])
+    assert isinstance(done.exception, InputError)
+    assert "refers to no memory" in str(done.exception)
