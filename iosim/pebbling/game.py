@@ -153,13 +153,13 @@ class Game:
         self.moves += 1
 
     def finish(self) -> None:
-        """Check that every output is complete and blue, or of any color where that will do."""
+        """Check that every output is complete and blue, or of any color with `sinks="any"`."""
         either = self.sinks == "any"
         for v in self.dag.outputs:
             ends = v in self.blue or (either and v in self.red)
             if not ends or not self._complete(v):
-                colour = "" if either else "blue "
-                raise Unfinished(f"output {v} has no {colour}pebble at the end: store it")
+                color = "" if either else "blue "
+                raise Unfinished(f"output {v} has no {color}pebble at the end: store it")
 
     def _complete(self, v: str) -> bool:
         return v in self.computed or not (self.dag.preds[v] or self.free_sources)
@@ -167,10 +167,10 @@ class Game:
     def _place(self, v: str) -> None:
         words = self.dag.words_of[v]
         if self.used + words > self.M:
-            takes = f"a red pebble beside {len(self.red)} others"
+            takes = f"a red pebble in addition to {len(self.red)} others"
             if not self.dag.unit:
-                takes = f"{words} words of fast memory beside {self.used}"
-            raise CapacityError(f"{v} would take {takes}, M = {self.M}: delete one first")
+                takes = f"{words} words of fast memory in addition to {self.used}"
+            raise CapacityError(f"{v} would need {takes}, M = {self.M}: delete one first")
         self.red.add(v)
 
     def _resident(self, v: str, what: str) -> None:
@@ -239,7 +239,7 @@ class Game:
         if not self.partial or v not in self.dag.sums:
             raise IllegalMove(f"add to {v}: only a sum, in a game with partial computations")
         if t is None or t not in self.dag.preds[v]:
-            raise IllegalMove(f"add {t} to {v}: that is no term of it")
+            raise IllegalMove(f"add {t} to {v}: it is not a term of that sum")
         within = self.terms.setdefault(v, set())
         if t in within or v in self.computed:
             raise IllegalMove(f"add {t} to {v}: the term is in it already")

@@ -311,12 +311,12 @@ def test_the_gate_brings_the_reads_to_those_in_step(open_view: Any) -> None:
     before = settled(page)
     assert before == model(1048576, 64, 528, 60, 15, 0, 0)
     assert before["most"] > 2 * before["step"]
-    page.get_by_role("button", name="Gate: keep in lockstep").click()
+    page.get_by_role("button", name="Barrier: keep in lockstep").click()
     after = settled(page)
     assert after == model(1048576, 64, 528, 60, 15, 64, 0)
     assert after["most"] == after["step"] == before["step"]
     # Sliders by keys: more L2 without a gate.
-    page.get_by_role("button", name="Gate: keep in lockstep").click()
+    page.get_by_role("button", name="Barrier: keep in lockstep").click()
     page.get_by_label("L2, MiB, slider").focus()
     page.keyboard.press("End")
     field = page.get_by_label("L2, MiB", exact=True)
@@ -418,11 +418,11 @@ BAD = [
     ("B_r", "many", "B_r is a whole number, like 4,096 or 4Ki"),
     ("Programs resident", "0", "Programs resident is 0; it is at least 1"),
     ("L2, MiB", "9999", "L2, MiB is 9,999; it is at most 1,024"),
-    ("A sweep takes longer by up to, %", "-3", "-3 is no percentage with at most one decimal"),
+    ("A sweep takes longer by up to, %", "-3", "-3 is not a percentage with at most one decimal"),
     ("A sweep takes longer by up to, %", "101", "101 % is more than the model's 100 %"),
-    ("A sweep takes longer by up to, %", "", "nothing is no percentage"),
+    ("A sweep takes longer by up to, %", "", "nothing is not a percentage"),
     ("Seed", "1e99", "Seed is 1e99; it is at most"),
-    ("k, blocks between gates", "0", "k, blocks between gates is 0; it is at least 1"),
+    ("k, blocks between barriers", "0", "k, blocks between barriers is 0; it is at least 1"),
 ]
 
 

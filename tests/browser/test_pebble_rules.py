@@ -281,7 +281,7 @@ def test_the_page_plays_by_pythons_rules(block: int, ask: Ask) -> None:
         "lacks terms",
         "on the fly",
         "only a sum",
-        "no term",
+        "not a term",
         "in it already",
         "has no red pebble",
     ):

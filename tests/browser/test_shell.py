@@ -150,8 +150,8 @@ def test_an_address_is_kept_until_the_page_is_told_of_it(open_view: Open) -> Non
 BROKEN = {
     "{": "is not JSON",
     "": "is not JSON",
-    "[1, 2]": "a list and no object",
-    "null": "null and no object",
+    "[1, 2]": "a list, not an object",
+    "null": "null, not an object",
     '{"type": "FeatureCollection"}': 'its "format" is nothing',
     '{"format": "iosim-lab", "version": 2}': "of version 2",
     '{"format": "iosim-lab", "version": 1, "views": []}': 'has [] where an object "views" belongs',
@@ -216,8 +216,8 @@ def test_files_are_opened(
 
     for name, said in (
         ("bad.json", "bad.json is not JSON"),
-        ("foreign.json", "foreign.json is JSON, but not of the lab"),
-        ("foreign.html", "foreign.html is a page, but not of the lab"),
+        ("foreign.json", "foreign.json is JSON, but not data of the lab"),
+        ("foreign.html", "foreign.html is a page, but not a page of the lab"),
     ):
         choose(tmp_path / name)
         expect(shown.get_by_role("alert")).to_contain_text(said)

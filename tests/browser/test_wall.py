@@ -325,12 +325,12 @@ def test_the_table_does_what_the_graph_does(open_view: Open) -> None:
 @pytest.mark.parametrize(
     ("hash", "says"),
     [
-        ("?gpu=h300", 'machine "h300" is none of p100'),
-        ("?model=gpt5", 'model "gpt5" is none of bert-large'),
-        ("?phase=decode", 'phase "decode" is none of training, prefill'),
-        ("?batch=7", 'batch "7" is none of 1, 8, 32'),
-        ("?kernels=abc", "kernels are none of this layer"),
-        ("?kernels=" + "0" * 60, "kernels are none of this layer"),
+        ("?gpu=h300", 'machine "h300" is not one of p100'),
+        ("?model=gpt5", 'model "gpt5" is not one of bert-large'),
+        ("?phase=decode", 'phase "decode" is not one of training, prefill'),
+        ("?batch=7", 'batch "7" is not one of 1, 8, 32'),
+        ("?kernels=abc", "kernels are not kernels of this layer"),
+        ("?kernels=" + "0" * 60, "kernels are not kernels of this layer"),
     ],
 )
 def test_a_link_that_is_wrong_says_so(open_view: Open, hash: str, says: str) -> None:

@@ -93,7 +93,7 @@ def test_terms_are_added_once_and_outdate_what_was_stored() -> None:
         game.play(move)
     with pytest.raises(IllegalMove, match="already"):
         game.play(Move("add", "s", "a"))
-    with pytest.raises(IllegalMove, match="no term"):
+    with pytest.raises(IllegalMove, match="not a term"):
         game.play(Move("add", "s", "s"))
     for move in moves("delete a", "load b", "add s b", "delete s"):
         game.play(move)

@@ -1,6 +1,6 @@
-"""Formulas as people type them: sums, products, powers, ⌈⌉, ⌊⌋, min and max, in exact fractions.
+"""Formulas as users type them: sums, products, powers, ⌈⌉, ⌊⌋, min and max, in exact fractions.
 
-The page reads the same language, and products without a sign besides (``2Nd``).
+The page reads the same language, and also products without a sign (``2Nd``).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "max": max,
 }
 MOST_POWER = 16
-MOST_BITS = 4096  # of a number on the way
+MOST_BITS = 4096  # of an intermediate number
 
 
 def evaluate(text: str, env: Mapping[str, int | Fraction]) -> Fraction:
@@ -52,7 +52,7 @@ def evaluate(text: str, env: Mapping[str, int | Fraction]) -> Fraction:
     Args:
         env: name → number.
 
-    Raises InputError for what is no formula, unknown names, and a division by 0.
+    Raises InputError for what is not a formula, unknown names, and a division by 0.
 
     >>> evaluate("2·N·d·⌈N/B⌉", {"N": 10, "d": 3, "B": 4})
     Fraction(180, 1)
@@ -64,7 +64,7 @@ def evaluate(text: str, env: Mapping[str, int | Fraction]) -> Fraction:
 
 
 def names_in(text: str) -> set[str]:
-    """The names that a formula uses.  Raises InputError for what is no formula.
+    """The names that a formula uses.  Raises InputError for what is not a formula.
 
     >>> sorted(names_in("min(N, M/(4*d))"))
     ['M', 'N', 'd']
@@ -76,13 +76,13 @@ def names_in(text: str) -> set[str]:
 @functools.lru_cache(maxsize=256)
 def _tree(text: str) -> ast.Expression:
     if re.search(r"[²³]\s*(?:\^|\*\*|²|³)", text):
-        raise InputError(f"{text!r} raises a power again: put brackets around the inner one")
+        raise InputError(f"{text!r} has a power of a power: put parentheses around the inner one")
     python = "".join(_SIGNS.get(sign, sign) for sign in text).strip()
     try:
         return ast.parse(python, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InputError(
-            f"{text!r} is no formula: write one like 2*N*d*ceil(N/B_r), every product with its sign"
+            f"{text!r} is not a formula: write one like 2*N*d*ceil(N/B_r), with * in every product"
         ) from None
 
 
@@ -92,7 +92,7 @@ def _value(node: ast.expr, env: Mapping[str, int | Fraction], text: str) -> Frac
             return Fraction(repr(number))
         case ast.Name(id=name):
             if name not in env:
-                raise InputError(f"{text!r} names {name!r}: {closest(name, env)}")
+                raise InputError(f"{text!r} has an unknown name {name!r}: {closest(name, env)}")
             return Fraction(env[name])
         case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
             value = _value(operand, env, text)
@@ -101,7 +101,7 @@ def _value(node: ast.expr, env: Mapping[str, int | Fraction], text: str) -> Frac
             power = _value(right, env, text)
             if power.denominator != 1 or abs(power) > MOST_POWER:
                 raise InputError(
-                    f"{text!r} has the power {power}: give a whole one up to {MOST_POWER}"
+                    f"{text!r} has the power {power}: give a whole number up to {MOST_POWER}"
                 )
             base = _value(left, env, text)
             bits = max(base.numerator.bit_length(), base.denominator.bit_length())
@@ -117,5 +117,5 @@ def _value(node: ast.expr, env: Mapping[str, int | Fraction], text: str) -> Frac
             return Fraction(_CALLS[name](*(_value(x, env, text) for x in args)))
         case _:
             raise InputError(
-                f"{text!r} is no formula: use + - * / ^, ceil, floor, min, max, names and numbers"
+                f"{text!r} is not a formula: use + - * / ^, ceil, floor, min, max, names, numbers"
             )

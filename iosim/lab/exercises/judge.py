@@ -1,4 +1,4 @@
-"""Answers to exercises of tutorials, held to what is counted without telling it."""
+"""Answers to exercises of tutorials, compared with counts that are not shown."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def judge_formula(formula: str | None, program: Program, key: str = "total") -> 
         program: what is counted, at random sizes and tiles.
         key: ``total``, or the words of one tensor, as ``load K``.
 
-    Raises InputError for what is no formula, other names, and an unknown key.
+    Raises InputError for what is not a formula, for other names, and for an unknown key.
 
     >>> from iosim import algorithm
     >>> flash2 = algorithm("flash2").program

@@ -1,4 +1,4 @@
-"""Numbers that exercises ask for: each is computed when the exercise is read, and none is typed in.
+"""Numbers that exercises ask for: each is computed when the exercise is read.
 
 An exercise names one in its table of values: ``before = {is = "words", program = "flash2",
 N = 1024, d = 64, M = 16384}``.
@@ -28,7 +28,7 @@ Number = int | Fraction
 def problem_of(program: str, sizes: Mapping[str, Any]) -> Any:
     """The problem of these sizes that a registered schedule solves.
 
-    Raises InputError for names and values that are no sizes of it.
+    Raises InputError for names and values that are not its sizes.
     """
     found = algorithm(program).problem
     try:
@@ -64,7 +64,7 @@ def amount(instance: Instance, key: str) -> int:
     known = {f"{way} {tensor}": words for (way, tensor), words in counts}
     known |= {"total": counts.total_words}
     if key not in known:
-        raise InputError(f"{instance.program.name} counts no {key!r}: {closest(key, known)}")
+        raise InputError(f"{instance.program.name} has no count {key!r}: {closest(key, known)}")
     return known[key]
 
 
@@ -139,7 +139,9 @@ def misses(policy: str, trace: str, room: int) -> int:
     if policy not in POLICIES:
         raise InputError(f"unknown policy {policy!r}: {closest(policy, POLICIES)}")
     if not isinstance(room, int) or room < 1 or not trace.split():
-        raise InputError(f"{room!r} blocks of room for the trace {trace!r}: give 1 or more of each")
+        raise InputError(
+            f"{room!r} blocks of room for the trace {trace!r}: give at least one of each"
+        )
     return POLICIES[policy](trace.split(), room)
 
 
@@ -190,7 +192,7 @@ QUANTITIES: dict[str, Callable[..., Number]] = {
 
 
 def quantity(told: Any) -> Number:
-    """A number by its table in a file.  Raises InputError for what is none."""
+    """A number by its table in a file.  Raises InputError for any other value."""
     if not isinstance(told, Mapping) or "is" not in told:
         raise InputError(f'a value is {told!r}: give a table like {{is = "words", …}}')
     args = dict(told)

@@ -1,6 +1,6 @@
 """What an exercise is: a question, and how an answer is judged.
 
-An answer is never a number that somebody typed: it is a formula over sizes, over numbers that are
+An answer is never a stored number: it is a formula over sizes, over numbers that are
 computed (`iosim.lab.exercises.quantities`), or what the engine finds of a program.
 """
 
@@ -94,7 +94,7 @@ class Exercise:
 def filled(text: str, values: Mapping[str, Fraction]) -> str:
     """A text whose formulas in braces are numbers: whole ones exact, others of four digits.
 
-    Raises InputError for what is no formula.
+    Raises InputError for what is not a formula.
 
     >>> filled("{n} words, {n/8} KiB", {"n": Fraction(4100)})
     '4,100 words, 512.5 KiB'
@@ -125,7 +125,7 @@ def exercise(told: Mapping[str, Any], view: str = "") -> Exercise:
             raise InputError(f"{name} is {value!r}: give {what}")
         if isinstance(value, list):
             if not all(isinstance(x, str) for x in value):
-                raise InputError(f"{name} is {value!r}: give a list of texts")
+                raise InputError(f"{name} is {value!r}: give a list of strings")
             told[name] = tuple(value)
     needed = [x for x, f in known.items() if f.default is MISSING and f.default_factory is MISSING]
     for name in needed:
@@ -138,9 +138,9 @@ def exercise(told: Mapping[str, Any], view: str = "") -> Exercise:
 
 
 _TYPES: dict[str, tuple[tuple[type[Any], ...], str]] = {
-    "str": ((str,), "a text"),
+    "str": ((str,), "a string"),
     "float": ((int, float), "a number"),
-    "tuple[str, ...]": ((list,), "a list of texts"),
+    "tuple[str, ...]": ((list,), "a list of strings"),
     "Mapping[str, str]": ((dict,), "a table"),
     "Mapping[str, Any]": ((dict,), "a table"),
 }
@@ -150,18 +150,22 @@ def _number(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
     if not 0 <= of.tolerance < 1:
         raise InputError(f"tolerance is {of.tolerance}: give a share, from 0 up to 1")
     if not of.answer:
-        raise InputError("a number has no answer: give a formula over its values")
+        raise InputError(
+            "an exercise that asks for a number has no answer: give a formula over its values"
+        )
     evaluate(of.answer, values)
     return {}
 
 
 def _formula(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
     if not of.names:
-        raise InputError("a formula has no names: give a table of those that it may use")
+        raise InputError("an exercise that asks for a formula has no names: give a table of them")
     if not of.answer:
-        raise InputError("a formula has no answer: give it")
+        raise InputError("an exercise that asks for a formula has no answer: give it")
     if unknown := names_in(of.answer) - {*of.names, *values}:
-        raise InputError(f"the answer names {min(unknown)!r}: {closest(min(unknown), of.names)}")
+        raise InputError(
+            f"the answer has an unknown name {min(unknown)!r}: {closest(min(unknown), of.names)}"
+        )
     if not of.count:
         return {"count": None}
     counted = CountedBy.of(of)
@@ -201,14 +205,14 @@ class CountedBy:
         tiles = {p.name: p.axis for p in algorithm(program).program.params}
         sizes = tuple(x for x in asked.names if x not in tiles)
         if missing := [x for x in tiles if x not in asked.names]:
-            raise InputError(f"{program} has the tile {missing[0]}, which is no name: add it")
+            raise InputError(f"{program} has the tile {missing[0]}, which is not in names: add it")
         axes = {a.name: a.default for a in algorithm(program).problem.axes()}
         for name in sizes:
             if name not in axes:
                 raise InputError(f"{program} has no size {name!r}: {closest(name, axes)}")
         fixed = {x: told.get(x, axes[x]) for x in axes if x not in sizes}
         if missing := [x for x, value in fixed.items() if value is None]:
-            raise InputError(f"{program} has the size {missing[0]}, which is no name: add it")
+            raise InputError(f"{program} has the size {missing[0]}, which is not in names: add it")
         return cls(program, key, sizes, tiles, fixed)
 
     def point(self, rng: random.Random) -> dict[str, int]:
@@ -230,7 +234,7 @@ def _choice(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
         raise InputError(f"choices are {list(of.choices)}: give two or more")
     if not of.least:
         if of.answer not in of.choices:
-            raise InputError(f"the answer {of.answer!r} is no choice: give one of the choices")
+            raise InputError(f"the answer {of.answer!r} is not a choice: give one of the choices")
         return {"least": None}
     told = dict(of.least)
     M = evaluate(str(_pop_field(told, "M")), told)
@@ -285,7 +289,7 @@ def told_of(what: str, table: Any, view: str) -> tuple[str, dict[str, Any]]:
     """The view and the JSON value of a table; errors begin with what it is."""
     try:
         if not isinstance(table, Mapping):
-            raise InputError(f"{table!r} is no table: write [[exercise]] above its fields")
+            raise InputError(f"{table!r} is not a table: write [[exercise]] above its fields")
         one = exercise(table, view)
         return one.view, one.data()
     except IosimError as error:

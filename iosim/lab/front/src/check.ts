@@ -11,9 +11,9 @@ const LARGEST_MIB = 64;
 export function check(given: unknown, what: string): Checked {
   const wrong = (text: string) => ({ wrong: `${what} ${text}. ${AGAIN}` });
   if (given instanceof Error) return wrong(`is not JSON (${given.message})`);
-  if (!isRecord(given)) return wrong(`is JSON, but ${kind(given)} and no object`);
+  if (!isRecord(given)) return wrong(`is JSON, but ${kind(given)}, not an object`);
   if (given.format !== "iosim-lab")
-    return wrong(`is JSON, but not of the lab: its "format" is ${say(given.format)}, not "iosim-lab"`);
+    return wrong(`is JSON, but not data of the lab: its "format" is ${say(given.format)}, not "iosim-lab"`);
   if (given.version !== 1) return wrong(`is of version ${say(given.version)}, and this page reads version 1`);
   for (const name of ["views", "programs", "exercises"])
     if (!isRecord(given[name])) return wrong(`has ${say(given[name])} where an object "${name}" belongs`);
@@ -41,7 +41,7 @@ export async function read(file: File): Promise<Checked> {
   const text = await file.text();
   if (!/^\s*</.test(text)) return check(parse(text), file.name);
   const script = new DOMParser().parseFromString(text, "text/html").getElementById("iosim-lab-data");
-  if (!script) return { wrong: `${file.name} is a page, but not of the lab. ${AGAIN}` };
+  if (!script) return { wrong: `${file.name} is a page, but not a page of the lab. ${AGAIN}` };
   return check(await inside(script.textContent ?? ""), file.name);
 }
 

@@ -19,7 +19,7 @@ export function Help({ dialog, view, views, keysOn, setKeysOn, version }: HelpPr
     ...views.map((v, k): Key => [String(k + 1), `open ${v.title}`]),
     ["?", "this panel"],
     ["Esc", "close this panel"],
-    ["← → Home End", "on the tabs: the view beside, the first, the last"],
+    ["← → Home End", "on the tabs: the next view, the first, the last"],
   ];
   return (
     <dialog ref={dialog} class="help" aria-label="Help">

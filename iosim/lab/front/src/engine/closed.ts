@@ -1,4 +1,4 @@
-/** Closed forms of one instance: the polynomials that travelled, evaluated. */
+/** Closed forms of one instance: the polynomials that traveled, evaluated. */
 
 import { ProgramError } from "./errors";
 import { allowed, once, resolved, sameTile, tilesOf, valueOf, Names, type Line, type Place, type Values } from "./space";

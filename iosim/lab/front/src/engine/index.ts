@@ -1,4 +1,4 @@
-/** Programs that travelled as JSON, evaluated: bound, counted, walked, and searched for tiles. */
+/** Programs that traveled as JSON, evaluated: bound, counted, walked, and searched for tiles. */
 
 export { bind, checkSizes, derive, LARGEST_SIZE, maskShapes } from "./bind";
 export { distinctTrips } from "./choices";

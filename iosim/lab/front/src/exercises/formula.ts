@@ -5,7 +5,7 @@
 
 import { ceil, floor, fraction, less, minus, over, parseFraction, plus, power, same, times, type Fraction } from "./fraction";
 
-/** A text that is no formula, or one without a value; the message says why. */
+/** A text that is not a formula, or has no value; the message says why. */
 export class Unreadable extends Error {}
 
 type Sign = "+" | "-" | "*" | "/" | "^";
@@ -42,7 +42,7 @@ function spellings(names: readonly string[]): [string, string][] {
 function tokens(text: string, names: readonly string[]): Token[] {
   const known = spellings(names);
   const found: Token[] = [];
-  const open: boolean[] = []; // brackets: whether they are of a call, where a comma parts numbers
+  const open: boolean[] = []; // brackets: whether they are those of a call, where a comma separates numbers
   for (let at = 0; at < text.length;) {
     const rest = text.slice(at);
     const space = /^\s+/.exec(rest);
@@ -60,11 +60,11 @@ function tokens(text: string, names: readonly string[]): Token[] {
       continue;
     }
     const call = /^(ceiling|ceil|floor|min|max)(?=\s*[([])/.exec(rest);
-    const spelt = call ? undefined : known.find(([way]) => rest.startsWith(way));
+    const spelled = call ? undefined : known.find(([way]) => rest.startsWith(way));
     if (call) found.push({ kind: "call", name: call[0].replace("ceiling", "ceil") as Call });
-    else if (spelt) found.push({ kind: "name", name: spelt[1] });
-    if (call || spelt) {
-      at += (call ?? spelt)![0].length;
+    else if (spelled) found.push({ kind: "name", name: spelled[1] });
+    if (call || spelled) {
+      at += (call ?? spelled)![0].length;
       continue;
     }
     if (rest.startsWith("**")) {
@@ -85,15 +85,15 @@ function tokens(text: string, names: readonly string[]): Token[] {
 
 function unknown(rest: string, names: readonly string[]): string {
   const word = /^[A-Za-z_]\w*/.exec(rest)?.[0];
-  if (rest[0] === "=") return "type only what stands behind “=”";
-  if (!word) return `“${[...rest][0]}” is no sign here: there are + − × / ^ ( ) ⌈ ⌉ ⌊ ⌋`;
-  if (CALLS.includes(word)) return `put what “${word}” is of in brackets: ${word}(…)`;
-  return `“${word}” is no name here: there are ${[...names, ...CALLS.map((x) => `${x}()`)].join(", ")}`;
+  if (rest[0] === "=") return "type only the part after “=”";
+  if (!word) return `“${[...rest][0]}” is not a sign here: use + − × / ^ ( ) ⌈ ⌉ ⌊ ⌋`;
+  if (CALLS.includes(word)) return `put the argument of “${word}” in parentheses: ${word}(…)`;
+  return `“${word}” is not a name here: use ${[...names, ...CALLS.map((x) => `${x}()`)].join(", ")}`;
 }
 
 /** Reads a text; names are those that it may use. */
 export function parse(text: string, names: readonly string[]): Expression {
-  if (text.length > MOST_SIGNS) throw new Unreadable(`that is ${text.length.toLocaleString("en-US")} signs long: write at most ${MOST_SIGNS}`);
+  if (text.length > MOST_SIGNS) throw new Unreadable(`that is ${text.length.toLocaleString("en-US")} characters long: write at most ${MOST_SIGNS}`);
   const list = tokens(text.replace(/^\s*=/, ""), names);
   let at = 0;
   const sign = (): string | undefined => {
@@ -134,7 +134,7 @@ export function parse(text: string, names: readonly string[]): Expression {
     const base = atom();
     const square = take("²", "³");
     const left: Expression = square ? raisedTo(base, { kind: "number", value: fraction(square === "²" ? 2 : 3) }) : base;
-    if (square && ["^", "²", "³"].includes(sign() ?? "")) throw new Unreadable(`put brackets around a power that is raised again`);
+    if (square && ["^", "²", "³"].includes(sign() ?? "")) throw new Unreadable(`put parentheses around a power that is raised again`);
     // As in print, the upper one of two powers comes first.
     return take("^") ? raisedTo(left, raised()) : left;
   };
@@ -149,7 +149,7 @@ export function parse(text: string, names: readonly string[]): Expression {
       return inner;
     }
     const closes = CLOSES[token.text];
-    if (!closes) throw new Unreadable(`${said(token)} stands where a number or a name belongs`);
+    if (!closes) throw new Unreadable(`${said(token)} is where a number or a name belongs`);
     const inner = sum();
     expect(closes[0]);
     return { kind: "call", name: closes[1], args: [inner] };

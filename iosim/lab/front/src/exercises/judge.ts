@@ -76,7 +76,7 @@ function axesOf(of: FormulaExercise, programs: Programs): Record<string, string>
   return Object.fromEntries((program?.tree.params ?? []).map((p) => [p.name, p.axis]));
 }
 
-/** What the closed form that travelled says at a point. */
+/** What the closed form that traveled says at a point. */
 function counter(of: FormulaExercise, programs: Programs): ((at: Env) => Fraction) | undefined {
   const program = of.count && programs[of.count.program];
   if (!of.count || !program) return undefined;

@@ -63,8 +63,8 @@ export function Options({ family, given, takes, beside, params, set, number }: O
         );
       })}
       {apart.length > 0 && (
-        <div class="field" role="group" aria-label="Given apart">
-          <span>Given apart</span>
+        <div class="field" role="group" aria-label="Given separately">
+          <span>Given separately</span>
           <span class="apart">
             {apart.map((name) => (
               <Button

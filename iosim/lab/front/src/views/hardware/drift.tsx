@@ -1,4 +1,4 @@
-// Programs that drift apart: what it costs at L2↔DRAM, and the gate that keeps them in lockstep.
+// Programs that drift apart: what it costs at L2↔DRAM, and the barrier that keeps them in lockstep.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Params } from "../../types";
 import { Button, NumberField, Player, Select, Size, Slider, Table, TextField, say, useClock, useStill } from "../../ui";
@@ -18,7 +18,7 @@ const SHOW_MS = 100; // between two pictures of how far that is
 const RATES = [4, 16, 32, 64, 128, 256];
 const DRIFTS = [0, 1, 2, 5, 8, 10, 12, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000];
 const BLOCK_ROWS = [16, 32, 64, 128, 256, 512, 1024];
-const NO_GATE = 0;
+const NO_BARRIER = 0;
 
 interface DriftProps {
   data: HardwareData;
@@ -96,7 +96,7 @@ export function Drift({ data, params, setParams }: DriftProps) {
         <Size label="Programs resident" value={set.programs} min={1} max={2048} log onChange={(x) => free({ programs: x })} />
         <Size label="L2, MiB" value={set.l2} min={1} max={1024} log onChange={(x) => change({ l2: x })} />
         <Late value={set.drift} most={drift.most_drift} onChange={(x) => free({ drift: x })} />
-        <Gate set={set} blocks={shape.blocks} onChange={(x) => free({ every: x })} />
+        <Barrier set={set} blocks={shape.blocks} onChange={(x) => free({ every: x })} />
         <NumberField label="Seed" value={set.seed} min={0} max={2 ** 32 - 1} onChange={(x) => free({ seed: x })} />
         <Button onClick={() => free({ seed: (set.seed + 1) % 2 ** 32 })}>Draw again</Button>
       </div>
@@ -110,7 +110,7 @@ export function Drift({ data, params, setParams }: DriftProps) {
                 <li><b aria-hidden="true" style={{ color: "var(--t-Q)" }}>●</b> last read found in L2</li>
                 <li><b aria-hidden="true" style={{ color: "var(--t-K)" }}>○</b> last read came from DRAM</li>
                 <li><b aria-hidden="true" style={{ color: "var(--t-V)" }}>■</b> held in L2</li>
-                {set.every > 0 && <li><b aria-hidden="true">┊</b> gate, every {say(set.every)} blocks of {shape.B_c} columns{shape.blocks / set.every > 64 ? " (too many to draw)" : ""}</li>}
+                {set.every > 0 && <li><b aria-hidden="true">┊</b> barrier, every {say(set.every)} blocks of {shape.B_c} columns{shape.blocks / set.every > 64 ? " (too many to draw)" : ""}</li>}
                 <li>down: one line for each program</li>
               </ul>
               <Growth
@@ -148,7 +148,7 @@ export function Drift({ data, params, setParams }: DriftProps) {
           </dl>
           <dl class="counter seen">
             <dt>Recorded with this shape (counter)</dt>
-            {seen.length === 0 && <dd>No record has this N, d, B_r, number of programs and gate.</dd>}
+            {seen.length === 0 && <dd>No record has this N, d, B_r, number of programs and barrier.</dd>}
             {seen.map((run) => (
               <dd key={run.at}>
                 <b>{gb(Number(run.told.measured))}</b> {brief(run, data)}, {stages(run)}
@@ -160,13 +160,13 @@ export function Drift({ data, params, setParams }: DriftProps) {
       <p class="tells">
         Programs that are near each other read a piece of K and V from DRAM once and share it in L2; when they
         spread over more than L2 holds, the piece is gone before the last of them comes, and each that comes late
-        reads it from DRAM again. The gate lets no program pass before all have read the same k blocks, so they stay
+        reads it from DRAM again. The barrier lets no program pass before all have read the same k blocks, so they stay
         within what L2 holds, and each wave reads K and V once.
       </p>
       {seen.length > 0 && <Seen seen={seen} data={data} />}
       {!sweep && seen.length > 0 && set.drift > 0 && !set.every && (
         <p class="hint">
-          Drawn speeds are independent of each other, so programs part evenly. On a chip they part in groups, as a
+          Drawn speeds are independent of each other, so programs drift apart evenly. On a chip they drift apart in groups, as a
           drift as recorded shows, so a record may read less or more at the same spread.
         </p>
       )}
@@ -178,7 +178,7 @@ export function Drift({ data, params, setParams }: DriftProps) {
 // The first settings: the largest plain run whose sweeps are recorded, with a drift that is drawn.
 function start(data: HardwareData, runs: readonly RecordedRun[]): Settings {
   const last = data.drift.sweeps[data.drift.sweeps.length - 1];
-  const blank = { shape: 0, rows: 64, programs: 1, l2: 60, drift: 15, every: NO_GATE, seed: 0, recorded: 0 };
+  const blank = { shape: 0, rows: 64, programs: 1, l2: 60, drift: 15, every: NO_BARRIER, seed: 0, recorded: 0 };
   return settings.like(runs[last?.run ?? 0]!, blank, data);
 }
 
@@ -208,7 +208,7 @@ function Seen({ seen, data }: { seen: readonly RecordedRun[]; data: HardwareData
   return (
     <Table
       caption="Recorded runs of this shape: bytes read at L2↔DRAM"
-      columns={["device", "stages", "gate", "counter", "wave model", "its drift, all of L2", "its drift, half of L2", "spread", "date"]}
+      columns={["device", "stages", "barrier", "counter", "wave model", "its drift, all of L2", "its drift, half of L2", "spread", "date"]}
       rows={seen.map(({ told, machine, record, every }) => [
         data.machines[machine]!.device, told.stages as number, every ? `every ${say(every)} blocks` : "none",
         told.measured as number, told.predicted as number,
@@ -246,7 +246,7 @@ function Late({ value, most, onChange }: LateProps) {
         numeric
         check={(text) => {
           const x = parse(text);
-          if (x === undefined) return `${text.trim() || "nothing"} is no percentage with at most one decimal, like 1.5`;
+          if (x === undefined) return `${text.trim() || "nothing"} is not a percentage with at most one decimal, like 1.5`;
           return x > most ? `${x / 10} % is more than the model's ${most / 10} %` : undefined;
         }}
         onChange={(text) => {
@@ -259,17 +259,17 @@ function Late({ value, most, onChange }: LateProps) {
   );
 }
 
-function Gate({ set, blocks, onChange }: { set: Settings; blocks: number; onChange: (every: number) => void }) {
+function Barrier({ set, blocks, onChange }: { set: Settings; blocks: number; onChange: (every: number) => void }) {
   const last = useRef(64);
   if (set.every) last.current = set.every;
   const stops = Array.from({ length: Math.log2(blocks) - 3 }, (_, k) => 2 ** (k + 4));
   return (
     <>
-      <Button pressed={set.every > 0} onClick={() => onChange(set.every ? NO_GATE : last.current)}>
-        Gate: keep in lockstep
+      <Button pressed={set.every > 0} onClick={() => onChange(set.every ? NO_BARRIER : last.current)}>
+        Barrier: keep in lockstep
       </Button>
       {set.every > 0 && (
-        <Size label="k, blocks between gates" value={set.every} min={1} max={blocks} stops={stops} onChange={onChange} />
+        <Size label="k, blocks between barriers" value={set.every} min={1} max={blocks} stops={stops} onChange={onChange} />
       )}
     </>
   );

@@ -23,7 +23,7 @@ function Hardware({ data, params, setParams }: ViewProps<HardwareData>) {
 export const view: View<HardwareData> = {
   id: "hardware",
   title: "Hardware",
-  says: "Counters beside the model: equal at SM↔L2; at L2↔DRAM where programs stay in lockstep.",
+  says: "Counters and the model: equal at SM↔L2; at L2↔DRAM where programs stay in lockstep.",
   Component: Hardware,
   keys: [
     ["Arrows, Page Up and Down, Home, End", "in the table of a record: to another row or column's head"],

@@ -28,13 +28,13 @@ export function Records({ data, params, setParams }: RecordsProps) {
   }, [rows, holding]);
   const row = params.row !== undefined && rows[Number(params.row)] ? Number(params.row) : undefined;
   const wrong = params.record !== undefined && `${record.machine}/${record.name}` !== params.record
-    ? `${params.record} in the link is no record: ${record.machine}/${record.name} is shown`
+    ? `${params.record} in the link is not a record: ${record.machine}/${record.name} is shown`
     : undefined;
   const choose = (k: number) => setParams({ row: String(k) });
 
   return (
     <section aria-labelledby="records-title">
-      <h3 id="records-title">Recorded counters beside the model</h3>
+      <h3 id="records-title">Recorded counters and the model</h3>
       {wrong && <p class="wrong" role="alert">{wrong}</p>}
       <div class="controls">
         <Select

@@ -69,7 +69,7 @@ export function Scatter({ points, rows, shown, chosen, onChoose }: ScatterProps)
       </Figure>
       <ul class="drift-keys" aria-label="What the marks mean">
         {series.map(({ one }, k) => (
-          <li key={one.y}><b aria-hidden="true" style={{ color: COLOURS[k] }}>{MARKS[k]!.sign}</b> {one.says}</li>
+          <li key={one.y}><b aria-hidden="true" style={{ color: COLORS[k] }}>{MARKS[k]!.sign}</b> {one.says}</li>
         ))}
         <li><b aria-hidden="true">╌</b> equal</li>
       </ul>
@@ -77,7 +77,7 @@ export function Scatter({ points, rows, shown, chosen, onChoose }: ScatterProps)
   );
 }
 
-const COLOURS = ["var(--t-Q)", "var(--t-K)", "var(--t-V)"];
+const COLORS = ["var(--t-Q)", "var(--t-K)", "var(--t-V)"];
 
 function dotsOf(one: Series, rows: readonly Row[], shown: readonly number[]): Dot[] {
   return shown.flatMap((row) => {

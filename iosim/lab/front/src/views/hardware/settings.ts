@@ -13,7 +13,7 @@ export interface Settings {
   programs: number;
   l2: number; // MiB
   drift: number; // per mille
-  every: number; // blocks between two gates, 0 without
+  every: number; // blocks between two barriers, 0 without
   seed: number;
   recorded: number; // 1 + the place of the recorded sweeps that are shown, 0 for drawn ones
 }
@@ -39,7 +39,7 @@ export function read(params: Params, first: Settings, data: DriftData): { set: S
     if (text === undefined) continue;
     const x = /^\d+$/.test(text) ? Number(text) : NaN;
     if (x >= least && x <= most) set[name as keyof Settings] = x;
-    else wrong.push(`${name}=${text} in the link is no number from ${say(least)} to ${say(most)}: ${say(set[name as keyof Settings])} is shown`);
+    else wrong.push(`${name}=${text} in the link is not a number from ${say(least)} to ${say(most)}: ${say(set[name as keyof Settings])} is shown`);
   }
   return { set, wrong };
 }
@@ -77,7 +77,7 @@ export function runsOf(data: HardwareData): RecordedRun[] {
   return data.drift.runs.map((run, at) => ({ ...run, at, told: rowsOf(data, run.record)[run.row]! }));
 }
 
-// The recorded runs of the same shape: N, d, B_r, programs, and the gate.
+// The recorded runs of the same shape: N, d, B_r, programs, and the barrier.
 export function alike(set: Settings, data: DriftData, runs: readonly RecordedRun[]): RecordedRun[] {
   const shape = data.shapes[set.shape]!;
   const programs = Math.min(set.programs, itemsOf(set, shape));

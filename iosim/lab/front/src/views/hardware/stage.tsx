@@ -6,14 +6,14 @@ import type { Play } from "./reads";
 interface StageProps {
   play: Play;
   frame: number;
-  every: number; // share of the sweep between two gates, 0 without
+  every: number; // share of the sweep between two barriers, 0 without
   label: string;
 }
 
 const STRIP = 26; // height of what L2 holds, in pixels
 const TOP = 22;
 const FOOT = 22;
-const GATES = 64; // more lines than these would be a grey field
+const BARRIERS = 64; // more lines than these would be a grey field
 
 export function Stage({ play, frame, every, label }: StageProps) {
   const { ref, width } = useWidth<HTMLDivElement>();
@@ -38,9 +38,9 @@ export function Stage({ play, frame, every, label }: StageProps) {
 
 function draw(pen: CanvasRenderingContext2D, width: number, height: number, play: Play, frame: number, every: number) {
   const style = getComputedStyle(pen.canvas);
-  const colour = (name: string) => style.getPropertyValue(name).trim();
-  const [fg, muted, line] = [colour("--fg"), colour("--muted"), colour("--line")];
-  const [hit, miss, held] = [colour("--t-Q"), colour("--t-K"), colour("--t-V")];
+  const color = (name: string) => style.getPropertyValue(name).trim();
+  const [fg, muted, line] = [color("--fg"), color("--muted"), color("--line")];
+  const [hit, miss, held] = [color("--t-Q"), color("--t-K"), color("--t-V")];
   const [left, right] = [10, width - 10];
   const across = (share: number) => left + share * (right - left);
   pen.clearRect(0, 0, width, height);
@@ -68,7 +68,7 @@ function draw(pen: CanvasRenderingContext2D, width: number, height: number, play
   pen.strokeStyle = line;
   pen.strokeRect(left, TOP, right - left, STRIP);
 
-  if (every > 0 && 1 / every <= GATES) {
+  if (every > 0 && 1 / every <= BARRIERS) {
     pen.strokeStyle = muted;
     pen.setLineDash([3, 4]);
     for (let x = every; x < 1; x += every) {

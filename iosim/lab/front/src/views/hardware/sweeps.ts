@@ -6,7 +6,7 @@ export interface Sweeps {
   programs: number; // at once
   blocks: number; // of a sweep
   drift: number; // per mille that an item may take longer than the fastest
-  every: number; // blocks between two gates; 0 without
+  every: number; // blocks between two barriers; 0 without
   seed: number;
 }
 
@@ -34,7 +34,7 @@ export function paces(s: Sweeps, pace: number): Float64Array {
 }
 
 export function timeline(s: Sweeps, pieces: number, pace: number): Timeline {
-  return s.every ? gated(s, pieces, pace) : free(s, pieces, pace);
+  return s.every ? locked(s, pieces, pace) : free(s, pieces, pace);
 }
 
 // A new item starts where one ends.
@@ -52,7 +52,7 @@ function free(s: Sweeps, pieces: number, pace: number): Timeline {
 }
 
 // All wait at the start of a wave and after every so many blocks, for the slowest of the wave.
-function gated(s: Sweeps, pieces: number, pace: number): Timeline {
+function locked(s: Sweeps, pieces: number, pace: number): Timeline {
   const own = paces(s, pace);
   const waves = Math.ceil(s.items / s.programs);
   const [slowest, begin] = [new Float64Array(waves), new Float64Array(waves + 1)];

@@ -80,8 +80,8 @@ export function Draw({ drawing, onChange }: DrawProps) {
       <div class="table">
         <p class="hint">
           {joining === undefined
-            ? "Click the empty ground for a vertex. Click a vertex, then another: an edge from operand to result. Drag to move."
-            : `An edge from ${joining}: choose its result, or ${joining} again to leave off.`}
+            ? "Click an empty place to add a vertex. Click a vertex, then another: an edge from operand to result. Drag to move."
+            : `An edge from ${joining}: choose its result, or ${joining} again to cancel.`}
         </p>
         <div class="pebble-board ground" ref={ref}>
           <svg

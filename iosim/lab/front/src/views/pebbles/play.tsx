@@ -72,7 +72,7 @@ export function Play({ setting, places, compulsory, s, onS }: PlayProps) {
     own.current = { moves: game.moves, at: game.at };
     game.take(best!.moves, 0);
     setReplaying(true);
-    tell({ tone: "plain", text: `An optimal game of ${best!.words} transfers, ${best!.by}. Your own game comes back with “Back to my game”.` });
+    tell({ tone: "plain", text: `An optimal game of ${best!.words} transfers, ${best!.by}. “Back to my game” shows your own game again.` });
   };
   const back = () => {
     game.take(own.current?.moves ?? [], own.current?.at ?? 0);

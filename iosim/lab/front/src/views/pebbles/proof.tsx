@@ -54,7 +54,7 @@ export function Cuts({ rules: { M }, cut, s, chosen, onS, onChoose }: SegmentsPr
       <div class="controls">
         <NumberField
           label="Transfers in a segment, s" value={s} min={1} max={2 * M} onChange={onS}
-          hint={s === M ? "s = M, as Hong and Kung have it" : `s = M is ${M}`}
+          hint={s === M ? "s = M, as in Hong and Kung" : `s = M is ${M}`}
         />
         <div class="steps" role="group" aria-label="Segment">
           <Button label="Segment before" disabled={chosen <= 0} onClick={() => onChoose(chosen - 1)}>◀</Button>
@@ -147,7 +147,7 @@ export function Proof({ graph, rules: { M }, at, cut, best, s, chosen, onChoose 
         {cut.unused > 0 && (
           <p>
             {many(cut.unused, "move")} left out, which nothing uses: the proof first cleans a game (Lemma 1), which
-            never makes it dearer.
+            never raises its cost.
           </p>
         )}
         <p class="says">

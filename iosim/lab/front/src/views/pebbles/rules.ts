@@ -131,7 +131,7 @@ export function play(graph: Graph, rules: Rules, at: Position, move: Move): Posi
   };
   const full = (): Forbidden | undefined =>
     at.red.size >= rules.M
-      ? no(`${v} would take a red pebble beside ${at.red.size} others, M = ${rules.M}: delete one first`, ...at.red)
+      ? no(`${v} would need a red pebble in addition to ${at.red.size} others, M = ${rules.M}: delete one first`, ...at.red)
       : undefined;
 
   switch (move.kind) {
@@ -159,7 +159,7 @@ export function play(graph: Graph, rules: Rules, at: Position, move: Move): Posi
       if (!rules.partial || !graph.sums.has(v)) {
         return no(`add to ${v}: only a sum, in a game with partial computations`, v);
       }
-      if (t === undefined || !graph.preds.get(v)!.includes(t)) return no(`add ${t} to ${v}: that is no term of it`, v);
+      if (t === undefined || !graph.preds.get(v)!.includes(t)) return no(`add ${t} to ${v}: it is not a term of that sum`, v);
       const within = at.terms.get(v) ?? new Set<string>();
       if (within.has(t) || at.computed.has(v)) return no(`add ${t} to ${v}: the term is in it already`, v);
       const flying = onTheFly(graph, at, t);

@@ -236,17 +236,17 @@ function Marks({ preset }: { preset: Preset }) {
   const d2 = preset.d ** 2;
   const when = last < first
     ? `Here the best schedule stores the scores up to M = ${say(last)}, and no longer from ${say(first)} words = ${(first / d2).toFixed(2)} d² on.`
-    : `Here both kinds win by turns from M = ${say(first)} to ${say(last)} words, ${(first / d2).toFixed(2)} to ${(last / d2).toFixed(2)} d²: whole tiles decide.`;
+    : `Here the best kind alternates from M = ${say(first)} to ${say(last)} words, ${(first / d2).toFixed(2)} to ${(last / d2).toFixed(2)} d²: whole tiles decide.`;
   return (
     <>
       {preset.own && preset.own.options.length > 0 && (
-        <p class="hint">What is said of these M holds where every row sees every column, with N keys and d columns of V.</p>
+        <p class="hint">The statements about these M hold where every row sees every column, with N keys and d columns of V.</p>
       )}
       <dl class="slope-marks">
         {preset.marks.map((mark, k) => (
           <div key={mark.name}>
             <dt>M = {mark.name} = {say(mark.M)}</dt>
-            <dd>{mark.says} {k === 0 && when}{k === 0 && preset.own && " Only the M of this table were asked."}</dd>
+            <dd>{mark.says} {k === 0 && when}{k === 0 && preset.own && " This looks only at the M of this table."}</dd>
           </div>
         ))}
       </dl>

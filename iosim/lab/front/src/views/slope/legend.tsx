@@ -1,4 +1,4 @@
-// Which curves are drawn: a switch for each, with the curve's own colour, dash and sign.
+// Which curves are drawn: a switch for each, with the curve's own color, dash and sign.
 import { useMemo } from "preact/hooks";
 import { covers, solving, uncovered, type Bound, type Preset, type SlopeData } from "./data";
 import type { Shown } from "./plot";
@@ -25,8 +25,8 @@ export function LineToggles({ data, preset, klass, shown, onToggle }: TogglesPro
           const look = lookOf(k);
           return (
             <Toggle key={name} name={name} title={title} on={shown.curves.has(name)} onToggle={onToggle}>
-              <line x2={30} stroke={look.colour} stroke-dasharray={look.dash} stroke-width={2.4} />
-              <path d={look.sign} transform="translate(15,0)" fill={look.colour} />
+              <line x2={30} stroke={look.color} stroke-dasharray={look.dash} stroke-width={2.4} />
+              <path d={look.sign} transform="translate(15,0)" fill={look.color} />
             </Toggle>
           );
         })}
@@ -36,7 +36,7 @@ export function LineToggles({ data, preset, klass, shown, onToggle }: TogglesPro
         {data.bounds.filter((b) => b.kind === "upper" && b.strength === "exact").map((b) => (
           <BoundToggle key={b.name} bound={b} on={shown.bounds.has(b.name)} onToggle={onToggle} says={`published: ${b.name}`} lacks={lackOf(data, preset, b)} />
         ))}
-        {Object.keys(preset.runs).length > 0 && <span class="hint">Signs are runs of the real schedules; lines are formulas.</span>}
+        {Object.keys(preset.runs).length > 0 && <span class="hint">Markers are runs of the real schedules; lines are formulas.</span>}
         <span class="hint">Class {klass}: {data.classes[klass]}.</span>
       </div>
       <details>

@@ -37,7 +37,7 @@ export function Plot(props: PlotProps) {
   };
   return (
     <div class="slope-plot">
-      <Figure label={`Words moved against M, N = ${say(preset.N)}, d = ${preset.d}${preset.heads > 1 ? `, ${say(preset.heads)} heads` : ""}${preset.own?.says ? `, ${preset.own.says}` : ""}; the table beside it has the numbers`} ratio={0.62} least={300} most={640} margin={MARGIN}>
+      <Figure label={`Words moved against M, N = ${say(preset.N)}, d = ${preset.d}${preset.heads > 1 ? `, ${say(preset.heads)} heads` : ""}${preset.own?.says ? `, ${preset.own.says}` : ""}; the table next to it has the numbers`} ratio={0.62} least={300} most={640} margin={MARGIN}>
         {(box) => {
           const scales = scalesOf(data, preset, box);
           place.current = scales;
@@ -167,10 +167,10 @@ function Line({ name, k, preset, path, scales: { x, y } }: LineProps) {
   const signs = run ? run.M.map((M, j): Point => [M, run.words[j]!]) : points.filter((_, j) => j % 21 === (3 * k) % 21);
   const look = lookOf(k);
   return (
-    <g data-line={name} stroke={look.colour}>
+    <g data-line={name} stroke={look.color}>
       <path class="slope-curve" d={path(points)} stroke-dasharray={look.dash} />
       {signs.map(([M, words]) => (
-        <path key={M} d={look.sign} transform={`translate(${x(M)},${y(words)})`} fill={look.colour} />
+        <path key={M} d={look.sign} transform={`translate(${x(M)},${y(words)})`} fill={look.color} />
       ))}
     </g>
   );
@@ -227,7 +227,7 @@ function Cursor({ data, shown, scales: { x, y, box }, M, readings, winner, bound
         return (
           <g key={name}>
             {name === winner && <circle class="winner" cy={at} r={10} />}
-            <circle cy={at} r={5} fill={lookOf(k).colour} />
+            <circle cy={at} r={5} fill={lookOf(k).color} />
           </g>
         );
       })}

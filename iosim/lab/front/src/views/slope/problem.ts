@@ -43,11 +43,11 @@ export function problemOf(data: SlopeData, family: Family, packed: readonly Prog
     if (!schedule) {
       const program = lab.programs[name] as ProgramData | undefined;
       if (program && searchable(program) && program.sizes.every((x) => x in typed)) members.push({ name, program, sizes: typed });
-      else lacks[name] = "it does not travel for this problem";
+      else lacks[name] = "this page has no program of it for this problem";
       continue;
     }
     const missing = schedule.needs.filter((x) => !options.has(x));
-    const form = missing.length ? `it takes ${missing.join(" and ")} given apart` : formOf(schedule, options);
+    const form = missing.length ? `it takes ${missing.join(" and ")} given separately` : formOf(schedule, options);
     if (typeof form === "string") {
       lacks[name] = form.replace(`${name} takes`, "it takes");
       continue;

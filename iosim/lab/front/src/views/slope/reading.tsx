@@ -21,7 +21,7 @@ export function ReadingTable({ data, preset, M, readings, pending, winners, boun
     const label = (
       <>
         <span title={title}>
-          <svg width={14} height={14} viewBox="-7 -7 14 14" aria-hidden="true"><path d={lookOf(k).sign} fill={lookOf(k).colour} /></svg>{" "}
+          <svg width={14} height={14} viewBox="-7 -7 14 14" aria-hidden="true"><path d={lookOf(k).sign} fill={lookOf(k).color} /></svg>{" "}
           {name}{winners.includes(name) && <b class="slope-fewest"> fewest</b>}
         </span>
         {here ? <Tiles tiles={here.tiles} /> : pending.includes(name) ? <small>tiles are searched</small> : <small>runs from M = {say(leastOf(preset, name))} on</small>}

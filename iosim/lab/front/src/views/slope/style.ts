@@ -1,4 +1,4 @@
-// How curves look: those of the README's figure, each with a colour, a dash and a sign of its own.
+// How curves look: those of the README's figure, each with a color, a dash and a sign of its own.
 import {
   symbol, symbolCircle, symbolCross, symbolDiamond, symbolSquare, symbolStar, symbolTriangle, symbolWye, type SymbolType,
 } from "d3-shape";
@@ -10,13 +10,13 @@ const SIGNS = [
   polygon(3, Math.PI / 2), polygon(5, -Math.PI / 2), polygon(6, 0),
 ];
 const DASHES = ["", "9 3", "", "2 3", "12 3 2 3", "5 2", "7 3 2 3 2 3", "14 3", "1 2", "4 2 1 2"];
-const COLOURS = 7;
+const COLORS = 7;
 
-export interface Look { colour: string; dash: string; sign: string }
+export interface Look { color: string; dash: string; sign: string }
 
 export function lookOf(k: number): Look {
   const at = k % SIGNS.length;
-  return { colour: `var(--s-${at % COLOURS})`, dash: DASHES[at]!, sign: symbol(SIGNS[at]!, 46)() ?? "" };
+  return { color: `var(--s-${at % COLORS})`, dash: DASHES[at]!, sign: symbol(SIGNS[at]!, 46)() ?? "" };
 }
 
 function drawn(path: Parameters<SymbolType["draw"]>[0], corners: number, radius: number, turn: number): void {

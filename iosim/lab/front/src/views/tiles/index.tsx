@@ -3,7 +3,7 @@ import { useMemo } from "preact/hooks";
 import { smallest, type Env, type Searchable } from "../../engine";
 import type { Params, View, ViewProps } from "../../types";
 import { Button, NumberField, parseWhole, say, Select, Size, Table } from "../../ui";
-import { COLOURS } from "./colours";
+import { COLORS } from "./colors";
 import type { PlaneData, TilesData } from "./data";
 import { edgeOf, extentOf, gridOf, marksOf, pointOf, sectionsOf, type Grid, type Point, type Setting } from "./model";
 import { heldOf } from "./held";
@@ -73,7 +73,7 @@ function Tiles({ data, lab, params, setParams }: ViewProps<TilesData>) {
             x={x} y={y} wide={extentOf(program, x, sizes)} high={extentOf(program, y, sizes)}
             grid={grid} edge={edge} marks={marks} you={you} told={told} onMove={move}
           />
-          <ColourBar grid={grid} />
+          <ColorBar grid={grid} />
         </div>
         <div>
           <div class="controls">
@@ -144,8 +144,8 @@ function Points({ points, x, y, optimum, onMove }: PointsProps) {
   );
 }
 
-function ColourBar({ grid }: { grid: Grid }) {
-  const stops = [0, 51, 102, 153, 204, 255].map((k) => COLOURS[k]!).join(", ");
+function ColorBar({ grid }: { grid: Grid }) {
+  const stops = [0, 51, 102, 153, 204, 255].map((k) => COLORS[k]!).join(", ");
   return (
     <div class="tiles-bar">
       <span>{say(grid.low)} words</span>

@@ -1,8 +1,8 @@
-// The plane: words as colour on a canvas; over it axes, the edge of what fits, marks, and a handle.
+// The plane: words as color on a canvas; over it axes, the edge of what fits, marks, and a handle.
 import { scaleLog, type ScaleLogarithmic } from "d3-scale";
 import { useEffect, useRef } from "preact/hooks";
 import { AxisX, AxisY, dragging, powers, say, useName, useWidth, type Box } from "../../ui";
-import { pixelScale } from "./colours";
+import { pixelScale } from "./colors";
 import type { Grid, Point } from "./model";
 
 type Scale = ScaleLogarithmic<number, number>;
@@ -140,7 +140,7 @@ function Unfit({ edge, box, x, y, wide, high }: UnfitProps) {
   );
 }
 
-// Marks have a shape each; a dark rim and a light one show on any colour.
+// Marks have a shape each; a dark rim and a light one show on any color.
 const SHAPES: Record<Point["sign"], string> = {
   you: "M0,-9A9,9 0 1 1 -0.01,-9Z",
   optimum: "M0,-11L2.6,-3.6L10.5,-3.4L4.2,1.4L6.5,8.9L0,4.4L-6.5,8.9L-4.2,1.4L-10.5,-3.4L-2.6,-3.6Z",

@@ -100,8 +100,8 @@ export function Fusing({ rules, layer, machine, edges, kernels, onKernels, known
         <div class="wall-frame">
           <div class="wall-acts">
             <Button onClick={() => fuse(picked)} disabled={picked.length < 2}>Fuse the {picked.length || ""} chosen kernels</Button>
-            <Button onClick={() => change(picked.reduce((all, k) => rules.apart(all, k), kernels as Kernel[]), "Taken apart.")} disabled={!picked.some((k) => k.length > 1)}>
-              Take the chosen apart
+            <Button onClick={() => change(picked.reduce((all, k) => rules.apart(all, k), kernels as Kernel[]), "Split.")} disabled={!picked.some((k) => k.length > 1)}>
+              Split the selection
             </Button>
             <Button onClick={undo} disabled={!past.length}>Undo</Button>
             <span class="wall-now">

@@ -22,7 +22,7 @@ function Wall({ data, params, setParams }: ViewProps<WallData>) {
   const wrong: string[] = [];
   const pick = <T,>(what: string, all: readonly T[], is: (x: T) => boolean, given: string | undefined, says: (x: T) => string): T => {
     const found = all.find(is);
-    if (!found && given) wrong.push(`the link’s ${what} ${JSON.stringify(given)} is none of ${all.map(says).join(", ")}`);
+    if (!found && given) wrong.push(`the link’s ${what} ${JSON.stringify(given)} is not one of ${all.map(says).join(", ")}`);
     return found ?? all[0]!;
   };
   const model = pick("model", data.models, (m) => m.name === asked.model, params.model, (m) => m.name);
@@ -39,7 +39,7 @@ function Wall({ data, params, setParams }: ViewProps<WallData>) {
     const named = known.find((x) => x.name === asked.kernels);
     return named?.kernels ?? rules.read(asked.kernels);
   }, [rules, known, asked.kernels]);
-  if (!kernels) wrong.push("the link’s kernels are none of this layer");
+  if (!kernels) wrong.push("the link’s kernels are not kernels of this layer");
   const shown = kernels ?? known[0]!.kernels;
 
   const of = useCosts(rules, layer, machine);

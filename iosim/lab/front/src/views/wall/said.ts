@@ -19,6 +19,6 @@ export function short(x: number, unit: string): string {
 
 export const CLASSES: Record<string, { sign: string; says: string }> = {
   contraction: { sign: "●", says: "contractions: products of matrices" },
-  normalisation: { sign: "■", says: "normalisations and sums" },
+  normalisation: { sign: "■", says: "normalizations and sums" },
   elementwise: { sign: "▲", says: "element-wise" },
 };

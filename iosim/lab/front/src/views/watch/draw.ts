@@ -82,8 +82,8 @@ function along(range: Range | undefined, extent: number | undefined, pixels: num
   return [Math.min((range[0] * pixels) / extent, pixels - wide), wide];
 }
 
-function grid(pen: CanvasRenderingContext2D, panel: Panel, tile: readonly Range[], colour: string): void {
-  pen.strokeStyle = colour;
+function grid(pen: CanvasRenderingContext2D, panel: Panel, tile: readonly Range[], color: string): void {
+  pen.strokeStyle = color;
   pen.lineWidth = 1;
   pen.beginPath();
   const lines = (axis: number, pixels: number, draw: (at: number) => void) => {
@@ -104,9 +104,9 @@ function grid(pen: CanvasRenderingContext2D, panel: Panel, tile: readonly Range[
 }
 
 // The order of visits: a line through the middles, from the oldest to the latest.
-function path(pen: CanvasRenderingContext2D, boxes: readonly Box[], colour: string): void {
+function path(pen: CanvasRenderingContext2D, boxes: readonly Box[], color: string): void {
   if (boxes.length < 2) return;
-  pen.strokeStyle = colour;
+  pen.strokeStyle = color;
   pen.lineWidth = 1.25;
   for (let k = 1; k < boxes.length; k++) {
     const [a, b] = [boxes[k - 1]!, boxes[k]!];

@@ -81,10 +81,10 @@ export function Fields({ world, read, wrongs, tooSmall, set, params, side }: Fie
           />
           {others.length > 0 && (
             <Select
-              label="Beside it"
+              label="Compare with"
               value={read.versus}
               options={[
-                { value: "", label: "no other" },
+                { value: "", label: "no other schedule" },
                 ...others.map((x) => {
                   const form = formOf(x, options);
                   return { value: x.name, label: typeof form === "string" ? form : x.name, disabled: typeof form === "string" };

@@ -22,8 +22,8 @@ export const view: View<WatchData> = {
   keys: [
     ["Space", "play or pause"],
     ["← →", "a step back or forward"],
-    [", .", "the transfer before or after"],
-    ["[ ]", "the loop's turn before or after"],
+    [", .", "the previous or next transfer"],
+    ["[ ]", "the previous or next iteration of the loop"],
     ["Home End", "the beginning or the end"],
   ],
   Component: Loading,

@@ -1,7 +1,7 @@
 // The tensors in slow memory, each with its counters.
 import { format } from "d3-format";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { colourOf, say, signOf } from "../../ui";
+import { colorOf, say, signOf } from "../../ui";
 import { draw } from "./draw";
 import { panels, shown, type Panel, type Shown } from "./panels";
 import type { Side } from "./setup";
@@ -11,7 +11,7 @@ interface MatricesProps {
   side: Side;
   moment: Moment;
   height: number; // of the longest axis, in pixels
-  theme: string; // what colours are drawn in
+  theme: string; // what colors are drawn in
 }
 
 export function Matrices({ side, moment, height, theme }: MatricesProps) {
@@ -48,14 +48,14 @@ function Matrix({ side, moment, panel, theme }: { side: Side; moment: Moment; pa
   return (
     <figure class={now.moving ? "matrix moving" : "matrix"}>
       <figcaption>
-        <span class="sign" aria-hidden="true" style={{ color: colourOf(name) }}>{signOf(name)}</span>{" "}
+        <span class="sign" aria-hidden="true" style={{ color: colorOf(name) }}>{signOf(name)}</span>{" "}
         <strong>{name}</strong> <span class="shape">{shapeOf(panel)}</span>
       </figcaption>
       <canvas
         ref={canvas}
         role="img"
         aria-label={described(panel, now)}
-        style={{ width: `${panel.width}px`, height: `${panel.height}px`, color: colourOf(name) }}
+        style={{ width: `${panel.width}px`, height: `${panel.height}px`, color: colorOf(name) }}
       />
       {lead && <p class="lead">{lead}</p>}
       <p class="amounts">

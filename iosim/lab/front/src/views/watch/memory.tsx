@@ -1,5 +1,5 @@
 // Fast memory as a bar that fills to M, with a block for each buffer.
-import { colourOf, say, signOf } from "../../ui";
+import { colorOf, say, signOf } from "../../ui";
 import { tensorOfBuffer } from "./panels";
 import type { Side } from "./setup";
 import type { Moment } from "./timeline";
@@ -28,7 +28,7 @@ export function FastMemory({ side, moment }: { side: Side; moment: Moment }) {
             key={x.buffer}
             class="block"
             title={`${x.buffer}: ${say(x.words)} words`}
-            style={{ width: part(x.words), background: colourOf(x.of) }}
+            style={{ width: part(x.words), background: colorOf(x.of) }}
           >
             {x.words / whole >= NAMED && x.buffer}
           </span>
@@ -39,7 +39,7 @@ export function FastMemory({ side, moment }: { side: Side; moment: Moment }) {
       <ul class="blocks">
         {blocks.map((x) => (
           <li key={x.buffer}>
-            <span aria-hidden="true" style={{ color: colourOf(x.of) }}>{signOf(x.of)}</span> {x.buffer}{" "}
+            <span aria-hidden="true" style={{ color: colorOf(x.of) }}>{signOf(x.of)}</span> {x.buffer}{" "}
             <span class="words">{say(x.words)}</span>
           </li>
         ))}

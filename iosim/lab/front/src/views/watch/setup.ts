@@ -198,7 +198,7 @@ export function read(data: WatchData, params: Params): Read {
   const name = (key: string, fallback: string): string => {
     const text = params[key];
     if (text === undefined || known.includes(text)) return text ?? fallback;
-    wrong.push(`the link's ${key} is “${text}”, which is no schedule here`);
+    wrong.push(`the link's ${key} is “${text}”, which is not a schedule here`);
     return fallback;
   };
   const given = readGiven(data, data.start.sizes, params, wrong);
@@ -206,7 +206,7 @@ export function read(data: WatchData, params: Params): Read {
   const versus = name("vs", "");
   const [first] = Object.values(data.blocks);
   const blocks = params.blocks === undefined ? first : readBlocks(params.blocks, data.blocks);
-  if (!blocks && first) wrong.push("the link's blocks are no pattern here, and no rows of 0 and 1 as drawn ones are");
+  if (!blocks && first) wrong.push("the link's blocks are neither a pattern here nor rows of 0 and 1");
   const tiles = (key: string, first: Env | null): Env | null => {
     const text = params[key];
     if (text === undefined) return first;

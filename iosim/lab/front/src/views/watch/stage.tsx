@@ -67,6 +67,6 @@ function stuckText(side: Side, moment: Moment): string {
   const before = moment.held.slice(0, -1);
   const used = moment.held.reduce((n, x) => n + x.words, 0);
   const names = before.map((x) => x.buffer).join(", ");
-  const beside = names ? ` beside ${names}` : "";
+  const beside = names ? ` and those of ${names}` : "";
   return `${last!.buffer} doesn't fit: its ${wordsOf(last!.words)}${beside} make ${say(used)}, and M is ${say(side.M)}`;
 }

@@ -55,8 +55,8 @@ export function Transport({ side, both, position, last, moved, going, playing, r
               options={side.timeline.loops.map((x) => ({ value: String(x.line), label: `${x.line + 1}: ${codeOf(side, x.line)}` }))}
               onChange={(x) => onLoop(Number(x))}
             />
-            <Button label="Previous turn of the loop" onClick={() => going.turn(-1)}>◁ turn</Button>
-            <Button label="Next turn of the loop" onClick={() => going.turn(1)}>turn ▷</Button>
+            <Button label="Previous iteration of the loop" onClick={() => going.turn(-1)}>◁ turn</Button>
+            <Button label="Next iteration of the loop" onClick={() => going.turn(1)}>turn ▷</Button>
           </>
         )}
       </Player>
