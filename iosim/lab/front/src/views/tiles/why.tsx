@@ -60,7 +60,7 @@ function wasted(rule: Point, optimum: Point, x: string, y: string): string {
   const more = rule.words - optimum.words;
   if (more <= 0n) return `They move ${say(rule.words)} words. ${best}${rule.fits ? "" : " and fits"}.`;
   return `They move ${say(rule.words)} words. ${best}: the rule moves ${(Number(rule.words) / Number(optimum.words)).toFixed(3)} times as many, `
-    + `${say(more)} unnecessary words. It gives equal room to all blocks; the optimum gives what it can to the tile that saves words.`;
+    + `${say(more)} words more than needed. It gives equal room to all blocks; the optimum gives what it can to the tile that saves words.`;
 }
 
 // What the rule says nothing of.

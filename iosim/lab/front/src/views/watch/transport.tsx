@@ -1,4 +1,4 @@
-// Going through a schedule: play, steps, the next transfer, a loop's next turn, any position.
+// Going through a schedule: play, steps, the next transfer, a loop's next iteration, any position.
 import { Button, Player, Select, Slider, say } from "../../ui";
 import type { Side } from "./setup";
 
@@ -55,8 +55,8 @@ export function Transport({ side, both, position, last, moved, going, playing, r
               options={side.timeline.loops.map((x) => ({ value: String(x.line), label: `${x.line + 1}: ${codeOf(side, x.line)}` }))}
               onChange={(x) => onLoop(Number(x))}
             />
-            <Button label="Previous iteration of the loop" onClick={() => going.turn(-1)}>◁ turn</Button>
-            <Button label="Next iteration of the loop" onClick={() => going.turn(1)}>turn ▷</Button>
+            <Button label="Previous iteration of the loop" onClick={() => going.turn(-1)}>◁ iteration</Button>
+            <Button label="Next iteration of the loop" onClick={() => going.turn(1)}>iteration ▷</Button>
           </>
         )}
       </Player>
