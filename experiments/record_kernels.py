@@ -13,7 +13,7 @@ import importlib.util
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -84,11 +84,11 @@ def _attentions() -> Iterator[Case]:
             yield f"attention {n} x {d} {mask}", kernel, (-(-n // 64), 4), given
 
 
-def run_cases() -> None:
+def run_cases(cases: Iterable[Case]) -> None:
     """Launch every case; its name is a range that the profiler reads."""
     import torch
 
-    for name, kernel, grid, arguments in list_cases():
+    for name, kernel, grid, arguments in cases:
         try:
             given = {
                 k: torch.from_numpy(np.ascontiguousarray(x)).cuda()
@@ -118,15 +118,14 @@ def read_counters(text: str) -> dict[str, dict[str, int]]:
     return found
 
 
-def main(out: Path) -> None:
-    """Run all cases under the profiler, and write the record."""
+def record_counters(run: list[str], out: Path) -> None:
+    """Run a module that runs cases under the profiler, and write the record."""
     import torch
     import triton
 
     command = ["ncu", "--nvtx", "--print-nvtx-rename", "kernel", "--csv", "--page", "raw"]
     metrics = ["--metrics", ",".join(COUNTERS.values()), "--log-file", str(out / "ncu.csv")]
-    run = [sys.executable, "-m", "experiments.record_kernels", "--run"]
-    subprocess.run([*command, *metrics, *run], check=True)
+    subprocess.run([*command, *metrics, sys.executable, "-m", *run], check=True)
     record = {
         "gpu": torch.cuda.get_device_name(),
         "triton": triton.__version__,
@@ -137,6 +136,6 @@ def main(out: Path) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--run":
-        run_cases()
+        run_cases(list_cases())
     else:
-        main(Path(sys.argv[1]))
+        record_counters(["experiments.record_kernels", "--run"], Path(sys.argv[1]))

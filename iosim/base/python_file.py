@@ -14,11 +14,20 @@ from typing import Any
 from iosim.base.errors import InputError
 
 
-def run_statements(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+def run_statements(
+    path: Path, module: types.ModuleType | None = None
+) -> tuple[dict[str, Any], dict[str, str]]:
     """Run a file statement by statement; one that fails is left out.
 
+    Of a function, what fails may be a decorator: then the ones below it are kept.
+
+    Args:
+        path: the file.  Where it lies in a package, it imports from there.
+        module: what gets its names, instead of a new module.
+
     Returns:
-        Its names, and of each name that a failing statement would have given, why it failed.
+        Its names, and of each name that a failing statement would have given, why it failed
+        first.
 
     Raises:
         InputError: there is no such file, or it isn't Python.
@@ -38,32 +47,46 @@ def run_statements(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
         raise InputError(f"{path} isn't Python: {error}") from None
     full = str(path.resolve())
     linecache.cache[full] = (len(text), None, text.splitlines(keepends=True), full)
-    module = types.ModuleType(path.stem)
+    root = path.resolve().parent
+    if module is None:
+        module = types.ModuleType(path.stem)
+        folders: list[str] = []
+        while (root / "__init__.py").is_file():
+            folders.insert(0, root.name)
+            root = root.parent
+        module.__package__ = ".".join(folders)
     module.__file__ = full
     failures: dict[str, str] = {}
-    with _importable(path.resolve().parent, module):
+    with _importable([root, path.resolve().parent], module):
         for statement in tree.body:
-            code = compile(ast.Module([statement], []), full, "exec")
-            try:
-                exec(code, module.__dict__)
-            except (Exception, SystemExit) as error:
-                reason = f"line {statement.lineno}: {type(error).__name__}: {error}".splitlines()[0]
-                failures.update(dict.fromkeys(_defined(statement), reason))
+            while True:
+                code = compile(ast.Module([statement], []), full, "exec")
+                try:
+                    exec(code, module.__dict__)
+                    break
+                except (Exception, SystemExit) as error:
+                    line = f"line {statement.lineno}: {type(error).__name__}: {error}"
+                    for name in _defined(statement):
+                        failures.setdefault(name, line.splitlines()[0])
+                if not isinstance(statement, ast.FunctionDef) or not statement.decorator_list[1:]:
+                    break
+                del statement.decorator_list[0]
     return dict(module.__dict__), failures
 
 
 @contextmanager
-def _importable(folder: Path, module: types.ModuleType) -> Iterator[None]:
-    """The file's folder is where it imports from; what it prints goes to stderr."""
+def _importable(folders: list[Path], module: types.ModuleType) -> Iterator[None]:
+    """Folders are where it imports from; what it prints goes to stderr."""
     before = sys.modules.get(module.__name__)
-    sys.path.insert(0, str(folder))
+    sys.path[:0] = [str(x) for x in dict.fromkeys(folders)]
     sys.modules[module.__name__] = module
     try:
         with redirect_stdout(sys.stderr):
             yield
     finally:
-        with suppress(ValueError):
-            sys.path.remove(str(folder))
+        for folder in map(str, dict.fromkeys(folders)):
+            with suppress(ValueError):
+                sys.path.remove(folder)
         if before is None:
             sys.modules.pop(module.__name__, None)
         else:

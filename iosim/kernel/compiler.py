@@ -89,6 +89,7 @@ def lower_kernel(
     divisible: Mapping[str, int],
     options: Mapping[str, Any],
     capability: int = 90,
+    passes: bool = True,
 ) -> str:
     """The TTIR of a kernel.
 
@@ -99,6 +100,7 @@ def lower_kernel(
         divisible: arguments that are known to be multiples of a number.
         options: of the compiler, such as ``num_warps``.
         capability: compute capability of the GPU.
+        passes: whether the compiler's passes run, which leave out loads that are not needed.
 
     Raises:
         InputError: Triton refuses the kernel.
@@ -124,7 +126,7 @@ def lower_kernel(
             backend.get_module_map(),
             context,
         )
-        return str(next(iter(stages.values()))(module, {}))
+        return str(next(iter(stages.values()))(module, {}) if passes else module)
 
 
 def _source(

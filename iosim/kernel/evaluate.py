@@ -27,7 +27,7 @@ from iosim.kernel.semantics import (
     type_width,
     wrap,
 )
-from iosim.kernel.slicing import find_needed
+from iosim.kernel.slicing import Needed, find_all_needed, find_callee
 from iosim.kernel.values import (
     GRID,
     MOST,
@@ -184,10 +184,9 @@ def evaluate_waves(
         yield seen
 
 
-def _analyze(functions: Mapping[str, IrFunction]) -> tuple[IrFunction, dict[str, set[str]]]:
+def _analyze(functions: Mapping[str, IrFunction]) -> tuple[IrFunction, Needed]:
     """The kernel, and the values that each function needs."""
-    kernel = next(f for f in functions.values() if f.public)
-    return kernel, {n: find_needed(f, returns=f is not kernel) for n, f in functions.items()}
+    return next(f for f in functions.values() if f.public), find_all_needed(functions)
 
 
 def _open_grid(origin: tuple[int, int, int], shape: tuple[int, int, int]) -> _Ids:
@@ -223,7 +222,7 @@ class _Part:
     def __init__(
         self,
         functions: Mapping[str, IrFunction],
-        needed: Mapping[str, set[str]],
+        needed: Needed,
         launch: CallValues,
         ids: _Ids,
         shape: tuple[int, int, int],
@@ -234,7 +233,7 @@ class _Part:
         self.ids = ids
         self.work = FloatOperations()
         self.needed: set[str] = set()
-        self.relevant: dict[int, list[IrOperation]] = {}  # by block
+        self.relevant: dict[tuple[int, int], list[IrOperation]] = {}  # by block and what is needed
         self.written: set[str] = set()
 
     def run_kernel(self, kernel: IrFunction) -> FloatOperations:
@@ -277,9 +276,11 @@ class _Part:
             return np.full((1,) * GRID, value, FLOATS.get(type_, np.float32))
         return constant(bool(value) if type_ == "i1" else int(value))
 
-    def call(self, function: IrFunction, values: dict[str, Value], active: Array) -> list[Value]:
-        """Run a function; what it returns."""
-        outer, self.needed = self.needed, self.needed_of[function.name]
+    def call(
+        self, function: IrFunction, values: dict[str, Value], active: Array, returns: bool = False
+    ) -> list[Value]:
+        """Run a function; what it returns, where that is needed."""
+        outer, self.needed = self.needed, self.needed_of[function.name, returns]
         try:
             return self.run(function.body, dict(values), active)
         finally:
@@ -297,9 +298,10 @@ class _Part:
         work = block_work(block)
         if work:
             self.work += work * self.count_programs(active)
-        if id(block) not in self.relevant:
-            self.relevant[id(block)] = [x for x in block.operations[:-1] if self.matters(x)]
-        for op in self.relevant[id(block)]:
+        key = id(block), id(self.needed)
+        if key not in self.relevant:
+            self.relevant[key] = [x for x in block.operations[:-1] if self.matters(x)]
+        for op in self.relevant[key]:
             self.execute(op, env, active)
         return block.operations[-1]
 
@@ -463,13 +465,13 @@ class _Part:
 
     def run_call(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
         """``tt.call``."""
-        match = re.search(r"@(\"[^\"]+\"|[\w$.]+)", op.text)
-        callee = self.functions[match[1].strip('"')] if match else None
-        if callee is None or callee.name not in self.needed_of:
+        callee = self.functions.get(find_callee(op))
+        if callee is None:
             self.refuse(op, "calls a function that isn't there")
             return
         values = {n: env.get(x) for n, x in zip(callee.arguments, op.operands, strict=True)}
-        env.update(zip(op.results, self.call(callee, values, active), strict=True))
+        returns = any(x in self.needed for x in op.results)
+        env.update(zip(op.results, self.call(callee, values, active, returns), strict=True))
 
     # References.
 

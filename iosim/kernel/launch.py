@@ -93,8 +93,8 @@ def describe_launch(
     iosim.base.errors.InputError: --grid 'rows' needs rows: known: BLOCK, columns
     """
     options = {k: v for k, v in constants.items() if k in COMPILER_OPTIONS}
-    constants = {k: v for k, v in constants.items() if k not in options}
     names = source.arguments
+    constants = {k: v for k, v in constants.items() if k not in options or k in names}
     _check_names(source, [*arguments, *constants, *(data or {}), *(descriptors or {})])
     kinds = _match_types(names, types)
     remarks: list[str] = []
@@ -215,8 +215,11 @@ def _complete_constants(
     switches = [name for name in missing if guess.is_switch(source.function, name)]
     if unknown := [name for name in missing if name not in switches]:
         example = ",".join([*(f"{n}={_example(n)}" for n in unknown)])
+        why = source.failures.get(source.name)
+        failed = f" (its decorator fails: {why})" if why else ""
         raise InputError(
-            f"{source.name} needs values of {', '.join(unknown)}: give them, like --const {example}"
+            f"{source.name} needs values of {', '.join(unknown)}{failed}: give them, like "
+            f"--const {example}"
         )
     chosen.update(dict.fromkeys(switches, False))
     if switches:

@@ -73,10 +73,10 @@ class ReuseCounter:
         fixed = [m for m in masks if m.shape[:GRID] == (1,) * GRID]
         varying = [m for m in masks if m.shape[:GRID] != (1,) * GRID]
         active = lift(reference.active, len(reference.tile))
-        for mask in varying[:]:
+        for mask in varying:
             if mask.size == np.prod(mask.shape[:GRID]):
                 active = active & mask
-                varying.remove(mask)
+        varying = [m for m in varying if m.size != np.prod(m.shape[:GRID])]
         own = _Tile(reference.tile, shared, fixed)
         bases = self.bases[self.key(reference)]
         self.widths[self.key(reference)] = reference.width

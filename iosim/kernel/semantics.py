@@ -153,8 +153,10 @@ def keep_bits(type_: str, value: Value) -> Value:
     -2147483648
     """
     bits = _count_bits(type_)
-    if bits in (1, 64) or not isinstance(value, SeparableTile) or value.is_mask:
+    if bits == 64 or not isinstance(value, SeparableTile) or value.is_mask:
         return value
+    if bits == 1:
+        return SeparableTile(((value.dense() & 1).astype(bool),))
     half = 2 ** (bits - 1)
     low, high = (sum(int(f(x)) for x in value.arrays) for f in (np.min, np.max))
     if -half <= low and high < half:
@@ -182,6 +184,8 @@ def subtract(op: IrOperation, a: SeparableTile, b: SeparableTile) -> Value:
 
 def multiply(op: IrOperation, a: SeparableTile, b: SeparableTile) -> Value:
     """The product; of two masks their conjunction."""
+    if a.is_mask and b.is_mask:
+        return a.join(b)
     return keep_bits(op.types[-1], _widen(a).times(_widen(b)))
 
 

@@ -5,7 +5,9 @@ The others are never computed.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
+from collections.abc import Mapping
 
 from iosim.kernel.ir import IrBlock, IrFunction, IrOperation, IrRegion, walk
 
@@ -38,25 +40,56 @@ def steering_operands(op: IrOperation) -> tuple[str, ...]:
     return op.operands[STEERING[op.name]] if op.name in STEERING else ()
 
 
-def find_needed(function: IrFunction, returns: bool = False) -> set[str]:
-    """The values that any address, mask, bound or condition of a function depends on.
+Needed = Mapping[tuple[str, bool], set[str]]
 
-    Args:
-        returns: whether what it returns is needed, too.
+
+def find_all_needed(functions: Mapping[str, IrFunction]) -> Needed:
+    """The values that any address, mask, bound or condition depends on.
+
+    Returns:
+        By function, and by whether what it returns is needed, too.
     """
+    needed: dict[tuple[str, bool], set[str]] = {
+        (name, returns): set() for name in functions for returns in (False, True)
+    }
+    size = -1
+    while size < (size := sum(map(len, needed.values()))):
+        for name, returns in needed:
+            needed[name, returns] = _find_needed(functions, name, returns, needed)
+    return needed
+
+
+def _find_needed(
+    functions: Mapping[str, IrFunction], name: str, returns: bool, needed: Needed
+) -> set[str]:
+    """Of one function, as far as is known what those need that it calls."""
+    function = functions[name]
     sources = link_values(function)
     roots: set[str] = set()
     for op in walk(function.body):
         roots.update(steering_operands(op))
         if returns and op.name == "tt.return":
             roots.update(op.operands)
-    needed, todo = set(roots), list(roots)
+        callee = functions.get(find_callee(op))
+        if callee is not None:
+            inside = needed[callee.name, any(x in needed[name, returns] for x in op.results)]
+            values = zip(callee.arguments, op.operands, strict=True)
+            roots.update(value for argument, value in values if argument in inside)
+            for result in op.results:
+                sources[result] = []
+    found, todo = set(roots), list(roots)
     while todo:
-        for name in sources[todo.pop()]:
-            if name not in needed:
-                needed.add(name)
-                todo.append(name)
-    return needed
+        for value in sources[todo.pop()]:
+            if value not in found:
+                found.add(value)
+                todo.append(value)
+    return found
+
+
+def find_callee(op: IrOperation) -> str:
+    """The function that a ``tt.call`` names; of other operations, none."""
+    match = re.search(r"@(\"[^\"]+\"|[\w$.]+)", op.text) if op.name == "tt.call" else None
+    return match[1].strip('"') if match else ""
 
 
 def link_values(function: IrFunction) -> dict[str, list[str]]:

@@ -53,7 +53,8 @@ class _Launcher:
             raise InputError(f"{self.source.name} takes {len(names)} arguments, not {len(values)}")
         given = {**self.source.defaults, **dict(zip(names, values, strict=False))}
         options = {k: v for k, v in meta.items() if k in COMPILER_OPTIONS}
-        given |= {k: v for k, v in meta.items() if k not in options and k not in ("grid", "warmup")}
+        left = options.keys() - set(names) | {"grid", "warmup"}
+        given |= {k: v for k, v in meta.items() if k not in left}
         launch = read_arguments(self.source, given, options)
         sizes = grid({**given, **launch.constants}) if callable(grid) else grid
         launch.grid = check_grid(sizes if isinstance(sizes, (tuple, list)) else (sizes,))
@@ -64,7 +65,8 @@ def trace(kernel: Any, gpu: str | None = None) -> _Launcher:
     """A kernel to launch without a GPU; a launch gives its `KernelCount`.
 
     Args:
-        kernel: what ``@triton.jit`` gave, perhaps with an autotuner or heuristics around it.
+        kernel: what ``@triton.jit`` gave, perhaps with an autotuner or heuristics around it, or
+            what `load_kernel` found.
         gpu: a GPU to compile for, such as ``h100``.
 
     Raises:
@@ -80,6 +82,8 @@ def trace(kernel: Any, gpu: str | None = None) -> _Launcher:
     {'x': 100}
     """
     load_triton()
+    if isinstance(kernel, KernelSource):
+        return _Launcher(kernel, gpu)
     if not is_kernel(kernel):
         raise InputError(f"{getattr(kernel, '__name__', kernel)!r} is no @triton.jit function")
     return _Launcher(unwrap_kernel(kernel), gpu)

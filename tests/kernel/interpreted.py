@@ -8,6 +8,7 @@ has it.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from iosim.base.python_file import run_statements
 from iosim.gpu.run.interpreter import HostArray, interpreted_triton
+from iosim.kernel.count import KernelCount
 
 # Method of the builder → kind, and which of its operands are the addresses and the mask.
 ACCESSES = {
@@ -106,7 +109,8 @@ def watch_kernel(
         arguments: NumPy arrays, `Described` ones, `Addresses`, numbers, and constants.
     """
     with interpreted_triton():
-        kernel = getattr(import_file(path), name)
+        fill_stubs()
+        kernel = run_statements(path)[0][name]
         given: dict[str, Any] = {}
         arrays: list[tuple[str, Any]] = []
         for key, value in arguments.items():
@@ -122,13 +126,75 @@ def watch_kernel(
                 arrays.append((key, value))
             else:
                 given[key] = value
-        if hasattr(kernel, "configs"):  # of an autotuner: the first one, as in counts
-            given |= kernel.configs[0].kwargs
+        while hasattr(kernel.fn, "fn"):  # an autotuner's first config and heuristics, as in counts
+            if hasattr(kernel, "configs"):
+                given = kernel.configs[0].kwargs | given
+            else:
+                given = {k: f(given) for k, f in kernel.values.items()} | given
             kernel = kernel.fn
+        given = widen_numbers(kernel, given)
         seen = Seen()
         with _watched(arrays, seen), np.errstate(all="ignore"):
             kernel[grid](**given)
     return seen
+
+
+def fill_stubs() -> None:
+    """Functions of the GPU's own library, which the interpreter lacks, give their first operand.
+
+    Addresses, masks and shapes are those of the kernel; these numbers aren't.
+    """
+    from triton.language.extra import libdevice
+    from triton.language.extra.cuda import libdevice as of_cuda
+
+    for module in (libdevice, of_cuda):
+        for name, function in vars(module).items():
+            if inspect.isfunction(function):
+                setattr(module, name, lambda first, *_, **__: first)
+
+
+def widen_numbers(kernel: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Floating-point numbers as values that can be cast; the interpreter leaves them plain."""
+    import triton.language as tl
+    from triton.runtime.interpreter import TensorHandle
+
+    typed = inspect.get_annotations(kernel.fn)
+    return {
+        name: tl.tensor(TensorHandle(np.array([value], np.float32), tl.float32), tl.float32)
+        if isinstance(value, float) and name not in typed
+        else value
+        for name, value in given.items()
+    }
+
+
+def list_differences(count: KernelCount, seen: Seen) -> list[str]:
+    """In what a count isn't what the interpreter referred to, a sentence each."""
+    hidden: Counter[str] = Counter()
+    for (kind, _), traffic in count.traffic.items():
+        hidden[kind] += traffic.hidden
+    reuse = {key: r for key, r in count.reuse.items() if r.times}
+    pairs: list[tuple[str, Any, Any]] = [
+        (
+            "words",
+            {key: t.words for key, t in count.traffic.items() if t.words},
+            {key: w.total() for key, w in seen.words.items()},
+        ),
+        (
+            "times",
+            {key: r.times for key, r in reuse.items()},
+            {key: Counter(w.values()) for key, w in seen.words.items()},
+        ),
+        (
+            "distinct",
+            {key: r.distinct for key, r in reuse.items()},
+            {key: len(w) for key, w in seen.words.items()},
+        ),
+        ("hidden", +hidden, +seen.hidden),
+        ("products", count.work.products, seen.products),
+    ]
+    return [
+        f"{what}: {mine}, interpreted {theirs}" for what, mine, theirs in pairs if mine != theirs
+    ]
 
 
 @contextmanager
@@ -142,6 +208,8 @@ def _watched(arrays: list[tuple[str, Any]], seen: Seen) -> Iterator[None]:
         kind, where, mask = ACCESSES[name]
 
         def method(self: Any, *operands: Any, **more: Any) -> Any:
+            if mask is not None:  # the interpreter makes a Boolean scalar a tile of bytes
+                operands[mask].data = np.asarray(operands[mask].data, bool)
             kept = None if mask is None else operands[mask].data
             _note(arrays, seen, kind, operands[where].data, kept)
             return before[name](self, *operands, **more)

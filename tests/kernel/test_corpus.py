@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-from interpreted import Addresses, Described, import_file, watch_kernel
+from interpreted import Addresses, Described, import_file, list_differences, watch_kernel
 from sizes import draws
 
 from iosim.base.errors import InputError
@@ -66,17 +65,7 @@ def check_launch(file: Path, name: str, seed: int, capability: int = 90) -> None
     count = count_kernel(call, capability)
     seen = watch_kernel(file, name, grid, arguments)
     sizes = {k: v for k, v in arguments.items() if isinstance(v, (int, float, str))}
-    words = {key: traffic.words for key, traffic in count.traffic.items() if traffic.words}
-    assert words == {key: w.total() for key, w in seen.words.items()}, sizes
-    times = {key: r.times for key, r in count.reuse.items() if r.times}
-    assert times == {key: Counter(w.values()) for key, w in seen.words.items()}, sizes
-    distinct = {key: r.distinct for key, r in count.reuse.items() if r.distinct}
-    assert distinct == {key: len(w) for key, w in seen.words.items()}, sizes
-    hidden: Counter[str] = Counter()
-    for (kind, _), traffic in count.traffic.items():
-        hidden[kind] += traffic.hidden
-    assert +hidden == +seen.hidden, sizes
-    assert count.work.products == seen.products, sizes
+    assert not list_differences(count, seen), sizes
 
 
 @pytest.mark.numbers

@@ -74,3 +74,12 @@ def test_a_type_that_triton_refuses_is_named() -> None:
     call = describe_launch(load_kernel(f"{FILE}::locked"), "2", {}, {"lock": "*fp32"}, {})
     with pytest.raises(InputError, match="is a --type wrong"):
         count_kernel(call)
+
+
+def test_where_constants_are_missing_a_decorator_that_fails_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "tuned.py"
+    begin = "@triton.jit\ndef threshold"
+    file.write_text(FILE.read_text().replace(begin, f"@absent.tune()\n{begin}"))
+    kernel = load_kernel(f"{file}::threshold")
+    with pytest.raises(InputError, match=r"values of BLOCK \(its decorator fails: line \d+: Name"):
+        describe_launch(kernel, "2", {"n": 30}, {}, {})

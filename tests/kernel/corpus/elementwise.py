@@ -164,11 +164,17 @@ def copy_one(out, x, to, i):
     tl.store(out + to, tl.load(x + i))
 
 
+@triton.jit(noinline=True)
+def double(value):
+    return value * 2
+
+
 @triton.jit
 def calls(out, x, heads, n, by, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
     at, kept = places(pid, n, BLOCK)
     tl.store(out + at, tl.load(x + at, mask=kept, other=0.0), mask=kept)
+    tl.store(out + pid, double(tl.load(x + pid)))
     copy_one(heads, x, pid, shift(pid, by, n))
 
 
@@ -331,3 +337,51 @@ def launch_two_edges(rng):
     n, m, *grid = (int(i) for i in rng.integers(2, [30, 16, 6, 6]))
     out, x = np.zeros((*grid, 8, 16), "f4"), np.zeros((8, 16), "f4")
     return tuple(grid), {"out": out, "x": x, "n": n, "m": m, "BM": 8, "BN": 16}
+
+
+@triton.jit
+def masked_by_product(out, x, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
+    r = tl.program_id(0) * BM + tl.arange(0, BM)
+    c = tl.program_id(1) * BN + tl.arange(0, BN)
+    kept = (c < columns)[None, :] * (r < rows)[:, None]
+    at = r[:, None] * columns + c[None, :]
+    tl.store(out + at, tl.load(x + at, mask=kept), mask=kept)
+
+
+def launch_masked_by_product(rng):
+    rows, columns = (int(i) for i in rng.integers(1, [40, 60]))
+    grid = triton.cdiv(rows, 8), triton.cdiv(columns, 16)
+    out, x = np.zeros((2, rows, columns), "f4")
+    return grid, {"out": out, "x": x, "rows": rows, "columns": columns, "BM": 8, "BN": 16}
+
+
+@triton.jit
+def row_by_row(out, x, rows, columns, BM: tl.constexpr, BN: tl.constexpr):
+    c = tl.program_id(0) * BN + tl.arange(0, BN)
+    for i in range(BM):
+        r = tl.program_id(1) * BM + i
+        at = r * columns + c
+        kept = (c < columns) & (r < rows)
+        tl.store(out + at, tl.load(x + at, mask=kept), mask=kept)
+
+
+def launch_row_by_row(rng):
+    rows, columns = (int(i) for i in rng.integers(1, [40, 60]))
+    grid = triton.cdiv(columns, 16), triton.cdiv(rows, 8)
+    out, x = np.zeros((2, rows, columns), "f4")
+    return grid, {"out": out, "x": x, "rows": rows, "columns": columns, "BM": 8, "BN": 16}
+
+
+@triton.jit
+def in_stages(out, x, n, num_stages: tl.constexpr, BLOCK: tl.constexpr):
+    first = tl.program_id(0) * num_stages * BLOCK
+    for i in tl.range(num_stages, num_stages=num_stages):
+        at = first + i * BLOCK + tl.arange(0, BLOCK)
+        tl.store(out + at, tl.load(x + at, mask=at < n), mask=at < n)
+
+
+def launch_in_stages(rng):
+    n, stages = (int(i) for i in rng.integers(1, [200, 4]))
+    out, x = np.zeros((2, n), "f4")
+    given = {"out": out, "x": x, "n": n, "num_stages": stages, "BLOCK": 16}
+    return (triton.cdiv(n, 16 * stages),), given
