@@ -101,7 +101,7 @@ def run_cases(cases: Iterable[Case]) -> None:
             kernel[grid](**given)
             torch.cuda.synchronize()
             torch.cuda.nvtx.range_pop()
-        except (AttributeError, TypeError, RuntimeError) as error:
+        except Exception as error:  # whatever a kernel's project or Triton raises
             print(f"{name} is left out: {error}".splitlines()[0], file=sys.stderr)
 
 
@@ -110,8 +110,8 @@ def read_counters(text: str) -> dict[str, dict[str, int]]:
     rows = list(csv.DictReader(line for line in text.splitlines() if line.startswith('"')))
     found = {}
     for row in rows[1:]:
-        name, _, kernel = row["Kernel Name"].partition("/")
-        if kernel and not kernel.startswith("void"):
+        name, _, kernel = row["Kernel Name"].rpartition("/")
+        if name and not kernel.startswith("void"):
             found[name] = {
                 key: int(row[metric].replace(",", "")) for key, metric in COUNTERS.items()
             }
@@ -123,7 +123,8 @@ def record_counters(run: list[str], out: Path) -> None:
     import torch
     import triton
 
-    command = ["ncu", "--nvtx", "--print-nvtx-rename", "kernel", "--csv", "--page", "raw"]
+    command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw"]
+    command += ["--nvtx", "--print-nvtx-rename", "kernel"]
     metrics = ["--metrics", ",".join(COUNTERS.values()), "--log-file", str(out / "ncu.csv")]
     subprocess.run([*command, *metrics, sys.executable, "-m", *run], check=True)
     record = {
