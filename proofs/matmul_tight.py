@@ -1,6 +1,6 @@
 """The tight bound for matrix products, step by step: see matmul_tight.md."""
 
-# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+# ruff: noqa: SIM300 (inequalities are written as in the text, not reversed)
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def a_stationary(m: int, n: int, k: int, rows: int, M: int) -> int:
 @step(
     "cosma-needs-long-k",
     how="exhaustive",
-    says="Remark: 2mnk/√M + mn is no lower bound where k < 2√M; 2mnk/√M − 2M stays below",
+    says="Remark: 2mnk/√M + mn is not a lower bound where k < 2√M; 2mnk/√M − 2M stays below",
 )
 def cosma_needs_long_k() -> str:
     """Pebble it: m = n = 30, k = 4, M = 17, three rows of A held fast."""

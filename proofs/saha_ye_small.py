@@ -1,6 +1,6 @@
 """Saha and Ye's bound for M < d², with its constants: see saha_ye_small.md."""
 
-# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+# ruff: noqa: SIM300 (inequalities are written as in the text, not reversed)
 
 from __future__ import annotations
 

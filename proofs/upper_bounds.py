@@ -1,6 +1,6 @@
 """Upper bounds from the exact formulas of the schedules themselves: see upper_bounds.md."""
 
-# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+# ruff: noqa: SIM300 (inequalities are written as in the text, not reversed)
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the proofs count in a segment, on executions simulated word by word."""
 
-# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+# ruff: noqa: SIM300 (inequalities are written as in the text, not reversed)
 
 from __future__ import annotations
 

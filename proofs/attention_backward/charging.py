@@ -98,7 +98,7 @@ def charges() -> str:
 @step(
     "beside-crossing",
     how="proved",
-    says="Theorem 5: Lemma 1 covers inner kinds δ beside crossing σ, for their charge, by record",
+    says="Theorem 5: Lemma 1 covers inner kinds δ with crossing σ, for their charge, by record",
 )
 def beside_crossing() -> str:
     """Roots of z and z + n, where Lemma 1 says less of z crossing kinds than e for each does."""

@@ -20,7 +20,7 @@ ROOT = 1
 
 # Theorem 5: CHARGED times what a crossing pair and kind may do beyond their words.
 CHARGED = 1
-# Theorem 5: APART·m is the charge of an inner δ beside a crossing σ, where sums are made again.
+# Theorem 5: APART·m is the charge of an inner δ with a crossing σ, where sums are made again.
 APART = 1
 # Theorem 8: the charge of Theorem 4 in it is TOGETHER·m.
 TOGETHER = 1
@@ -31,7 +31,7 @@ VISIT = 8
 FREE = 3
 # Theorem 6: the norm of its weights.
 NORM = 4.82
-# Theorem 7: what a pair that is all there but for words of K and V is worth beside its meetings.
+# Theorem 7: what a pair that is all there but for words of K and V is worth, its meetings aside.
 EXTRA = 2
 # Theorem 7: a word adds GAIN·γT to Φ at most.
 GAIN = 1

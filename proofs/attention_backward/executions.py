@@ -3,7 +3,7 @@
 `execute` carries out products in a given order with a fast memory of M words and logs each load,
 store, drop, product and use; `segments` cuts such a log as the proof does.  Neither knows
 of the bounds.
-Rows and columns of all heads are numbered through.
+Rows and columns of all heads are numbered consecutively.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Execution:
         self.log.append((kind, (i, j, c), self.run[word]))
 
     def finish(self, word: Word, *also: Word) -> None:
-        """Bring a finished word of a pair into fast memory, beside others."""
+        """Bring a finished word of a pair into fast memory, with others kept."""
         kind, width = MAKES[word[0]], self.d if word[0] == "s" else self.d_v
         while word not in self.fast or len(self.made[word]) < width:
             self.need(word, *also)

@@ -1,6 +1,6 @@
 """The inequalities of Theorems 2 to 4."""
 
-# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+# ruff: noqa: SIM300 (inequalities are written as in the text, not reversed)
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def largest_work() -> str:
     h, T = z3.Reals("h T")
     U = T - h * h
     enough = [T >= 2 * constants.WHOLE, h >= 0, U >= 0]
-    # h ≤ U/2: all of z pays; else Loomis and Whitney's inequality.
+    # h ≤ U/2: all of z pays; otherwise Loomis and Whitney's inequality.
     unsat(*enough, h <= U / 2, U * U / 16 + 2 * h * h > T * T / 16)
     unsat(*enough, h >= U / 2, U * U / 16 + h * U / 2 + h * h > T * T / 16)
     return f"all reals T ≥ {2 * constants.WHOLE} and 0 ≤ a ≤ T"

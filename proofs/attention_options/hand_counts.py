@@ -20,7 +20,7 @@ def streamed(mask: Mask, d: int, d_v: int, rows: int, chunks: int = 1) -> int:
     """Words of the schedule that keeps `rows` rows of Q and O and streams K and V.
 
     A block of rows loads the rows of K and V that one of its rows sees.  For each of the chunks of
-    d_v columns there is a pass of its own, which makes the scores again.
+    d_v columns there is a separate pass, which makes the scores again.
     """
     words = 0
     for first in range(0, d_v, -(-d_v // chunks)):
@@ -33,7 +33,7 @@ def streamed(mask: Mask, d: int, d_v: int, rows: int, chunks: int = 1) -> int:
 
 
 def memory(d: int, d_v: int, rows: int, chunks: int = 1) -> int:
-    """Words of fast memory that it needs: a row each of K and V, a score, two sums a row."""
+    """Words of fast memory that it needs: a row each of K and V, a score, two sums per row."""
     wide = -(-d_v // chunks)
     return rows * (d + wide + 2) + d + wide + 1
 

@@ -1,6 +1,6 @@
 """Theorem A: the lemmas on any set of pairs, and the compulsory words."""
 
-# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+# ruff: noqa: SIM300 (inequalities are written as in the text, not reversed)
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import constants
 
 
 def draw_pairs(seed: int, count: int) -> Iterator[Drawn]:
-    """Random sets of pairs: masks, keys of their own, shared heads of K and V; d and d_v."""
+    """Random sets of pairs: masks, separate keys, shared heads of K and V; d and d_v."""
     rng = random.Random(seed)
     for _ in range(count):
         groups, group = rng.choice([(1, 1), (1, 1), (1, 2), (2, 1), (2, 2)])

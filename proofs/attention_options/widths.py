@@ -270,7 +270,7 @@ def _share(x: float, s: float, first: float, numbers: Any, rng: np.random.Genera
         both = (a0 + m1) * np.minimum(P * P, g * (P + p) - p * P)
         return both + (2 - a0) * np.minimum(P * P, f * P) - m1 * (y + C) + m2 * (a - y)
 
-    found = climb(work, x, x + s, rng, starts=240, rounds=300, shrink=0.98, anew=(80, 160, 240))
+    found = climb(work, x, x + s, rng, starts=240, rounds=300, shrink=0.98, restarts=(80, 160, 240))
     return found / cap
 
 

@@ -1,6 +1,6 @@
 """Saha and Ye's compression bound, run for real over a finite field: see compression.md."""
 
-# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+# ruff: noqa: SIM300 (inequalities are written as in the text, not reversed)
 
 from __future__ import annotations
 

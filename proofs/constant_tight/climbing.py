@@ -1,4 +1,4 @@
-"""A search for the most charged work of a segment: what the caps of both pages are held against."""
+"""A search for the most charged work of a segment, compared with the caps of both pages."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def climb(
     starts: int,
     rounds: int,
     shrink: float,
-    anew: tuple[int, ...],
+    restarts: tuple[int, ...],
 ) -> float:
     """The most work that a multistart search over all sizes finds; its moves shrink.
 
     Args:
         work: of arrays q, k, o, v, a, y, C: words, T in all but for y, which is x at most, and a
             number of pairs, which `work` cuts to what the words allow.
-        starts, rounds: how many; after the rounds `anew` the worse half begins from the better.
+        starts, rounds: how many; after the rounds `restarts` the worse half begins from the better.
         shrink: how much a move is smaller than that of the round before.
     """
 
@@ -44,7 +44,7 @@ def climb(
         found = value(trial)
         better = found > best
         z[better], best[better] = trial[better], found[better]
-        if round_ in anew:
+        if round_ in restarts:
             order = np.argsort(best)
             z[order[:half]], best[order[:half]] = z[order[-half:]], best[order[-half:]]
     return float(best.max())

@@ -16,7 +16,7 @@ from . import constants
     says="Lemma 3: min(P², g²) ≤ g(P + p) − pP for g ≥ p ≥ 0, P ≥ p",
 )
 def one_column() -> str:
-    """Two factorisations, and the inequality itself by the solver."""
+    """Two factorizations, and the inequality itself by the solver."""
     import sympy
     import z3
 

@@ -1,6 +1,6 @@
 """Lemmas 6 and 7: the most charged work of a segment, face by face."""
 
-# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+# ruff: noqa: SIM300 (inequalities are written as in the text, not reversed)
 
 from __future__ import annotations
 

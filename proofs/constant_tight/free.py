@@ -1,6 +1,6 @@
 """Theorem 4: recomputation and trees together, by the second products alone."""
 
-# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+# ruff: noqa: SIM300 (inequalities are written as in the text, not reversed)
 
 from __future__ import annotations
 

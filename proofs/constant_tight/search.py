@@ -34,8 +34,8 @@ def most_work(
             both = first + np.minimum(P * P, f * (P + p) - constants.SHARP * p * P)
         return both - m1 * (y + C) + m2 * (a - y)
 
-    anew = tuple(rounds * part // 4 for part in (1, 2, 3))
-    return climb(work, x, x + s, rng, starts=starts, rounds=rounds, shrink=0.985, anew=anew)
+    restarts = tuple(rounds * part // 4 for part in (1, 2, 3))
+    return climb(work, x, x + s, rng, starts=starts, rounds=rounds, shrink=0.985, restarts=restarts)
 
 
 def _share(klass: str, x: float, rng: np.random.Generator) -> float:

@@ -1,6 +1,6 @@
 """Theorems 2 and 3: the constant 4, and what it takes to lose nothing below it."""
 
-# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+# ruff: noqa: SIM300 (inequalities are written as in the text, not reversed)
 
 from __future__ import annotations
 

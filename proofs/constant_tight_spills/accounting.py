@@ -1,6 +1,6 @@
 """Lemmas 1 to 4 of constant_tight_spills.md on executions simulated word by word."""
 
-# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+# ruff: noqa: SIM300 (inequalities are written as in the text, not reversed)
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def check(case: Drawn, kind: str) -> Seen:
             require({(i, j, c) for c in range(d)} <= part.first, f"{now}: {i, j} is not whole")
         inner = {(i, j) for i, j in W if {(i, j, c) for c in range(d_v)} <= part.second}
         staying = Y | (W - inner)
-        # At the last one's start its two factors are there beside a word of each other one.
+        # At the last one's start its two factors are there with a word of each other one.
         holds("pairs that stay", len(staying), M - (1 if kind == "trees" else 2), now)
         require(all(last[pair] > t for pair in staying), f"{now}: one ends")
         holds("whole pairs", len(whole) * d * d, q * k, now)

@@ -1,6 +1,6 @@
 """Lemmas 5 and 6 of constant_tight_spills.md: the most charged work, and the table's records."""
 
-# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+# ruff: noqa: SIM300 (inequalities are written as in the text, not reversed)
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Nothing here is taken from `iosim.bounds.unified.boxes` but the names of weights and prices.
 """
 
-# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+# ruff: noqa: SIM300 (inequalities are written as in the text, not reversed)
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from iosim.bounds.unified.boxes import Prices, Weights
 
 from . import constants
 
-KINDS = 7  # conditions of Lemma 5 that speak of pairs
+KINDS = 7  # conditions of Lemma 5 about pairs
 
 
 def bound(

@@ -1,6 +1,6 @@
 """Hong and Kung's partition theorem, checked on every small graph: see hong_kung.md."""
 
-# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+# ruff: noqa: SIM300 (inequalities are written as in the text, not reversed)
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _random_game(rng: random.Random, n: int) -> tuple[Dag, int, list[Move]]:
             red &= ~(1 << v)
 
     def get(v: int, keep: int) -> None:
-        """Make v red, by a load or by computing it anew, keeping `keep` red where it fits."""
+        """Make v red, by a load or by computing it again, keeping `keep` red where it fits."""
         nonlocal red, blue
         if red >> v & 1:
             return

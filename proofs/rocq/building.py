@@ -227,5 +227,5 @@ def agreement(folder: Path, cases: int, longest: int = 100) -> tuple[int, int]:
 def coq_agrees() -> str:
     """Schedules that compute, broken ones, and random ones, executed by Coq."""
     accepted, halted = agreement(built(), CASES)
-    require(CASES // 5 < accepted < CASES and halted > CASES // 5, "the cases are too much alike")
+    require(CASES // 5 < accepted < CASES and halted > CASES // 5, "the cases are too similar")
     return f"{CASES} schedules, {accepted} that compute, {halted} not allowed, seed {SEED}"

@@ -1,6 +1,6 @@
 (** * The model of the four classes: sums by trees, and recomputation
 
-    The machine of [model.v] once more, for schedules in which a sum may have
+    The machine of [model.v] again, for schedules in which a sum may have
     many partial sums.  Nothing is proved in this file.
 
     A value is an input, or a partial sum: the word that it is a part of, and the

@@ -1,4 +1,4 @@
-(** * Schedules that compute, so that the theorems are not empty
+(** * Schedules that compute, so the theorems are not vacuous
 
     Optimal ones of the pebble solver; [tests/bounds/test_rocq.py] compares the costs. *)
 

@@ -14,7 +14,7 @@ Local Notation e b := (E 0 0 b : aproduct_eqType).
 Local Notation f l := (F 0 0 l : aproduct_eqType).
 
 (** Two words are enough where products take an operand's place and their sums are
-    added: no accumulator beside two factors. *)
+    added: no accumulator in addition to two factors. *)
 Definition in_two_words : ops :=
   [:: Read (inp (Q 0 0)); Read (inp (K 0 0)); Mul (e 0) [::] (Some (inp (Q 0 0)));
       Write (part (S 0 0) [:: e 0]); Free (part (S 0 0) [:: e 0]); Free (inp (K 0 0));

@@ -310,7 +310,7 @@ right; exists j; first by case/andP: ltj => -> ltj; apply: leq_trans lek.
 by case: lost => [/event_load|st] //; apply: event_start st (sp j ltj st).
 Qed.
 
-(** A word that is no accumulator, an accumulator that is stored at some time,
+(** A word that is not an accumulator, an accumulator that is stored at some time,
     and one that was started before [s]. *)
 Lemma operand_paid s e p w : p \in products t -> s <= pos p < e -> e <= n ->
   w \in [:: left t p; right t p] -> (forall q, sum t q != w) -> paid s e w.

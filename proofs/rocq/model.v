@@ -1,6 +1,6 @@
-(** * The model: what the theorems speak of
+(** * The model: what the theorems are about
 
-    Nothing is proved in this file but that words can be compared.  A reader who
+    Nothing is proved in this file except that words can be compared.  A reader who
     believes the definitions below, and reads the statements in [theorems.v], need not read the rest.
 
     Slow memory has no limit, fast memory has room for [M] words.  A schedule is

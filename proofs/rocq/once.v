@@ -171,7 +171,7 @@ case: (first ij =P final ij) => [->|_] /= le1 le2; last first.
 by rewrite andbT eqn_leq le1 le2.
 Qed.
 
-(** Lemma 4: at most one inner or free visit a pair, and another visit after it. *)
+(** Lemma 4: at most one inner or free visit per pair, and another visit after it. *)
 Lemma free_once : \sum_(i < parts) (count (fresh i) pairs + count (inner i) pairs) <= size pairs.
 Proof.
 have lt : {in pairs, forall ij, first ij < parts}.

@@ -2,7 +2,7 @@
 
     See [proofs/matmul_tight.md].  The schedules are those of [model.v]: each
     entry has one accumulator (Lemma 4 of that page, by which trees of additions
-    and recomputation gain nothing, is not formalised here). *)
+    and recomputation gain nothing, is not formalized here). *)
 
 From mathcomp Require Import all_ssreflect.
 From iosim Require Import model segments machine.

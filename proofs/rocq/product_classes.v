@@ -1,6 +1,6 @@
 (** * The matrix product in the four classes: sums by trees, and recomputation
 
-    2 m n k / sqrt M - M once more, for all four classes of [classes.v]: the
+    2 m n k / sqrt M - M again, for all four classes of [classes.v]: the
     partial sums of an entry may be many, stored, forgotten and made again, and
     results may take the place of operands.  Each product is counted where a term
     is made that is in fast memory until it is written; there a word of the entry

@@ -52,7 +52,7 @@ def _named(x: object) -> object:
 
 @functools.cache
 def draw_executions(count: int = EXECUTIONS) -> tuple[Run, ...]:
-    """Random executions, of both simulators in turn."""
+    """Random executions, of both simulators, alternating."""
     rng = random.Random(SEED)
     found = []
     for at in range(count):
@@ -242,5 +242,5 @@ def classes_agree() -> str:
         lines += ["Proof. vm_cast_no_check (erefl true). Qed."]
     (folder / "classes_agree.v").write_text("\n".join(lines), encoding="utf-8")
     building.coq(folder, "classes_agree.v")
-    require(CASES // 5 < accepted < CASES and halted > CASES // 5, "the cases are too much alike")
+    require(CASES // 5 < accepted < CASES and halted > CASES // 5, "the cases are too similar")
     return f"{CASES} schedules, {accepted} that attain, {halted} not allowed, seed {SEED}"

@@ -356,7 +356,7 @@ right; exists j; first by rewrite lej (leq_trans ltj).
 by case: how => [/event_read//|st]; apply: event_start st (sp j _ st al); rewrite lej.
 Qed.
 
-(** A word that is no sum. *)
+(** A word that is not a sum. *)
 Lemma operand_paid s k e w : s <= k <= n -> k <= e -> w \in here k ->
   (forall q, sum t q != w) -> paid s e w.
 Proof.

@@ -27,7 +27,7 @@ Qed.
 
 (** ** Attention over any set of pairs of a row and a key
 
-    With [dv] columns of V and O beside [d] of Q and K, and with as many. *)
+    With [dv] columns of V and O and [d] of Q and K, and with as many. *)
 
 Theorem attention_pairs_widths pairs d dv M ops : uniq pairs -> 0 < d ->
   5 * (d + dv) ^ 2 <= 8 * M -> computes M (attention_widths pairs d dv) ops ->
@@ -90,7 +90,7 @@ move=> le /(attention_pairs (causal_uniq N) le).
 by rewrite -size_causal mulnA.
 Qed.
 
-(** ** None of them is empty: there are schedules for every size *)
+(** ** None of them is vacuous: there are schedules for every size *)
 
 Theorem product_possible m n k M : 0 < k -> 3 <= M ->
   exists ops, computes M (matrix_product m n k) ops.

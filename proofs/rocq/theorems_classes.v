@@ -70,7 +70,7 @@ have := near_size (Free (Input _ (A 0 0))) ok (ltnW lt).
 by rewrite leqn0 size_eq0 => /eqP e; rewrite e in vin.
 Qed.
 
-(** ** What the classes contain: none of the theorems is empty *)
+(** ** What the classes contain: none of the theorems is vacuous *)
 
 Theorem class_sub (word product : eqType) c c' M (t : task word product) ops :
   (again c -> again c') -> (adds c -> adds c') -> attains c M t ops -> attains c' M t ops.

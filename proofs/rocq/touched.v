@@ -1,7 +1,7 @@
 (** * The words that products of attention touch, and the work of a segment
 
-    The same for a schedule of [model.v] and for one of [classes.v]: nothing is said
-    of a schedule here. [once.v] and [trees.v] say which visits of a pair to a segment
+    The same for a schedule of [model.v] and for one of [classes.v]: nothing is assumed
+    about a schedule here. [once.v] and [trees.v] say which visits of a pair to a segment
     are paid; with the cap of a segment ([segment_cap.v]: Lemmas 3 and 6 of
     [proofs/constant_tight.md]) the number of segments follows, Theorem 2. *)
 

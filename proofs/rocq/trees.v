@@ -225,7 +225,7 @@ rewrite -size_filter -(size_map score); apply: uniq_leq_size.
 by move=> _ /mapP[ij + ->]; rewrite mem_filter => /andP[fr pin]; apply: fresh_here.
 Qed.
 
-(** ** At most one inner or free visit a pair, and a paid visit beside it *)
+(** ** At most one inner or free visit per pair, and another, paid visit *)
 
 Lemma free_once : \sum_(i < parts) (count (fresh i) pairs + count (inner i) pairs) <= size pairs.
 Proof.

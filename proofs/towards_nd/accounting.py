@@ -223,7 +223,7 @@ def parts_trees() -> str:
 
 @step("sums-once", how="sampled", says="Lemma 1 with row sums, cut anywhere, scores made once")
 def sums_once() -> str:
-    """A row's sum is what a column of ones in V gives; it starts for nothing and isn't stored."""
+    """A row's sum is what a column of ones in V gives; it starts at no cost and isn't stored."""
     return f"{_check('once', 24, cut, with_sums)} random executions, seed 24"
 
 
@@ -234,7 +234,7 @@ def sums_trees() -> str:
 
 
 def heads_of(log: list[Entry], N: int) -> list[list[Entry]]:
-    """The entries of each head, in order: heads have N rows and N columns, numbered through."""
+    """The entries of each head, in order; the N rows and columns of heads follow each other."""
     found: dict[int, list[Entry]] = {}
     for entry in log:
         found.setdefault(int(entry[1][1 if isinstance(entry[1][0], str) else 0]) // N, []).append(

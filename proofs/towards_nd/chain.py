@@ -31,19 +31,19 @@ def chained(stays: dict[Item, Stay]) -> list[Item]:
     return chain
 
 
-def coloured(stays: dict[Item, Stay]) -> list[list[Item]]:
-    """The stays in as few colours as can be, those of one colour one after the other."""
-    colours: list[list[Item]] = []
-    free: list[tuple[int, int]] = []  # the last steps of colours' last stays
+def colored(stays: dict[Item, Stay]) -> list[list[Item]]:
+    """The stays in as few colors as possible, those of one color one after the other."""
+    colors: list[list[Item]] = []
+    free: list[tuple[int, int]] = []  # the last steps of colors' last stays
     for word in sorted(stays, key=lambda word: (stays[word], word)):
         if free and free[0][0] < stays[word][0]:
-            _, colour = heapq.heappop(free)
+            _, color = heapq.heappop(free)
         else:
-            colour = len(colours)
-            colours.append([])
-        colours[colour].append(word)
-        heapq.heappush(free, (stays[word][1], colour))
-    return colours
+            color = len(colors)
+            colors.append([])
+        colors[color].append(word)
+        heapq.heappush(free, (stays[word][1], color))
+    return colors
 
 
 def columns_loaded(A: int, G: int, R: int, C: int, M: int, E: int, S: int, points: int = 0) -> int:
@@ -98,9 +98,9 @@ def in_blocks(N: int, K: int, d: int, d_v: int, width: int, few: int) -> list[Ta
 
 
 class Rows:
-    """An execution's row words that have one stay and are in no spoilt row, and what they meet.
+    """An execution's row words that have one stay and are in no spoiled row, and what they meet.
 
-    At most S pairs of a row that is not spoilt are spilled; E row words are left out.
+    At most S pairs of a row that is not spoiled are spilled; E row words are left out.
     """
 
     def __init__(self, run: Counted, M: int, S: int, says: str) -> None:
@@ -136,7 +136,7 @@ class Rows:
             require(self.held >= X + Y, f"{self.says}: {X} and {Y} words at step {at}")
 
     def fits(self, at: int) -> int:
-        """How many of the words have their stay at a step; check that columns' fit beside them."""
+        """How many of the words have their stay at a step; check that columns' words fit, too."""
         X = sum(a <= at <= b for a, b in self.single.values())
         Y = sum(word[0] in "kv" for word in self.run.held[at])
         require(self.held >= X + Y, f"{self.says}: {X} and {Y} words at step {at}, {self.held} fit")
@@ -170,17 +170,17 @@ def theorem_7(rows: Rows, M: int) -> int:
 
 def theorem_8(rows: Rows) -> Fraction:
     """All that it counts; returns the loads of column words beyond it, -1 where it says nothing."""
-    colours = coloured(rows.single)
-    require(len(colours) <= rows.held, f"{rows.says}: {len(colours)} colours, M + 1 = {rows.held}")
+    colors = colored(rows.single)
+    require(len(colors) <= rows.held, f"{rows.says}: {len(colors)} colors, M + 1 = {rows.held}")
     worth = {w: max(0, rows.G * rows.least_columns(int(w[1])) - rows.held) for w in rows.single}
-    best = max(colours, key=lambda words: sum(worth[w] for w in words), default=[])
+    best = max(colors, key=lambda words: sum(worth[w] for w in words), default=[])
     chain = [w for w in best if worth[w]]
     for word in chain:
         rows.meets(word)
         rows.fits(rows.single[word][1])
     require(
         all(rows.single[a][1] < rows.single[b][0] for a, b in itertools.pairwise(chain)),
-        f"{rows.says}: stays of one colour overlap",
+        f"{rows.says}: stays of one color overlap",
     )
     own = sum(worth[w] for w in chain) + rows.held if chain else 0
     low = Fraction(constants.CHAIN * sum(worth.values()), rows.held) + rows.held if chain else 0

@@ -53,7 +53,7 @@ ENDS = 2
 MORE_MOVES = 1
 # Theorems 7 and 8: a point costs CHAIN times the columns that its row meets.
 CHAIN = 1
-# Theorem 7: a row word with two stays, or in a spoilt row, moves AGAIN words more.
+# Theorem 7: a row word with two stays, or in a spoiled row, moves AGAIN words more.
 AGAIN = 1
 # Theorem 5's corollary: a word of Q that comes again saves AGAIN_SAVES·(1/v − 1) words.
 AGAIN_SAVES = 1

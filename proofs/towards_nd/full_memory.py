@@ -80,7 +80,7 @@ class Piece:
 
 
 class Family:
-    """The words of one side, beside those of the other one, and what Lemma 5 says of them."""
+    """The words of one side and those of the other one, and what Lemma 5 says of them."""
 
     def __init__(self, own: Side, other: Side, sizes: Sizes, says: str) -> None:
         self.sizes, self.says = sizes, f"{says}, {sizes}"
@@ -223,7 +223,7 @@ def halves_step() -> str:
 
 
 def some_plays(seed: int, count: int) -> Iterator[tuple[str, int, int, int, Side, Side]]:
-    """Random plays, sweeps of blocks, and blocks of rows and of columns by turns."""
+    """Random plays, sweeps of blocks, and alternating blocks of rows and of columns."""
     rng = random.Random(seed)
     for draw in range(count):
         m, n = rng.randint(1, 22), rng.randint(1, 3)
@@ -340,7 +340,7 @@ def whole_trees() -> str:
     return check_execution(76, True)
 
 
-@step("whole-words", how="proved", says="Theorem 9: what late, bad and spoilt words take")
+@step("whole-words", how="proved", says="Theorem 9: what late, bad and spoiled words take")
 def whole_words() -> str:
     """In units of W; `least` is (n + 1 − n/t)·m, `x` 5nAG; words of rows or those of columns."""
     import z3

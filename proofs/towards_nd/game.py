@@ -101,7 +101,7 @@ GAMES = ((2, 1), (3, 1), (3, 2), (4, 1), (4, 2), (4, 3))
     says="Theorem 3 in the game of whole rows is at most the optimum, which the steps attain",
 )
 def whole_rows_game() -> str:
-    """Optima by breadth-first search; the streaming slot saves a load at each turn."""
+    """Optima by breadth-first search; the streaming slot saves a load at each change of sweep."""
     for N, m in GAMES:
         best, low = optimum(N, N, m), least(N, N, m)
         require(low <= best, f"N = {N}, m = {m}: {low} > {best}")
@@ -109,7 +109,7 @@ def whole_rows_game() -> str:
 
 
 def stepped(room_first: bool) -> str:
-    """Optima are the sweeps' loads rounded up, less one at each turn unless room is made first."""
+    """Optima: the sweeps' loads, rounded up, less one for each change of sweep without room."""
     found = []
     for N, m in GAMES:
         best, turns = optimum(N, N, m, room_first=room_first), -(-N // m) - 1

@@ -72,8 +72,8 @@ def columns_pay() -> str:
     return f"{count} cases, G, A ≤ 4, R ≤ 8, H ≤ 32"
 
 
-@step("spoilt", how="proved", says="Theorem 6: spilled pairs take no more pieces than they cost")
-def spoilt() -> str:
+@step("spoiled", how="proved", says="Theorem 6: spilled pairs take no more pieces than they cost")
+def spoiled() -> str:
     """S pairs of a row of A words, more than A; pieces of rate·x words, 2x ≥ AG, rate ≤ 2."""
     import z3
 

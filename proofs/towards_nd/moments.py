@@ -123,7 +123,7 @@ def lemma(run: Moments, H: int, at: int, low: float, says: str) -> None:
     middle = next(t for t in range(len(parts)) if edges[t] <= at <= edges[t + 1])
     there = len(run.held[at][0])
     others = sum(touched) - touched[middle]
-    if at in cuts:  # the two parts beside the moment are one here
+    if at in cuts:  # the two parts next to the moment are one here
         there = max(there, len(row_words(run.made[edges[middle] : edges[middle + 2]])))
         others -= touched[middle + 1]
     carried = sum(len(run.held[x][0]) for x in cuts if x != at)
@@ -141,7 +141,7 @@ def lemma(run: Moments, H: int, at: int, low: float, says: str) -> None:
 
 
 def words(run: Counted, runs: dict[Item, tuple[int, int]], says: str) -> int:
-    """What each row word moves beside its stays; how many entries of O are stored twice."""
+    """What each row word moves in addition to its stays; how many entries of O are stored twice."""
     moved, again = run.moved(), 0
     for word, (n, useful) in runs.items():
         least = fewest(run, word, n, useful)

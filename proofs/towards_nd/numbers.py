@@ -1,6 +1,6 @@
 """The inequalities of Theorems 1 to 3, the evaluator against them, and counted schedules."""
 
-# ruff: noqa: SIM300 (inequalities are written as in the text, not turned round)
+# ruff: noqa: SIM300 (inequalities are written as in the text, not reversed)
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def either_cut() -> str:
 def rectangle(D: int, M: int, rows: int, columns: int, sums: int = 0) -> Fraction:
     """The largest words of the theorems over all j and K, for one dense rectangle.
 
-    Rows and columns in turn are those that are cut; `sums` is 1 where rows have row sums.
+    Rows are cut, and then columns; `sums` is 1 where rows have row sums.
     """
     lost = constants.STARTS * sums * rows
     row = D + constants.SUM * sums

@@ -81,7 +81,7 @@ def at_random(R: int, C: int, m: int, rng: random.Random) -> Play:
 
 
 def in_sweeps(R: int, C: int, m: int, rng: random.Random) -> Play:
-    """Blocks of some side stay, beside items of the other side that are kept for all of them."""
+    """Blocks of some side stay, with items of the other side that are kept for all of them."""
     play, width = Play(R, C), rng.randint(1, m)
     stay, stream = rng.sample([play.rows, play.columns], 2)
     kept = stream[: rng.randint(0, m - width)]

@@ -104,7 +104,7 @@ def runs_of(present: Collection[int]) -> list[Stay]:
 
 
 class Counted:
-    """An execution, step by step; with `sums` the last column of V is ones, which is no word."""
+    """An execution, step by step; with `sums` the last column of V is ones, which are not words."""
 
     def __init__(self, log: Sequence[Entry], d: int, d_v: int, sums: int, trees: bool) -> None:
         self.log, self.sums, self.trees, self.each = log, sums, trees, d + d_v

@@ -212,8 +212,8 @@ def test_a_planted_error_is_caught(constant: str, wrong, noticing: set[str]) -> 
         ("chained", lambda chain: chain[:-1], "chain-once"),
         ("chained", lambda chain: chain * 2, "chain-once"),
         ("recorded", lambda log: log[: len(log) * 3 // 4], "chain-once"),
-        ("coloured", lambda colours: [[w for x in colours for w in x]], "chain-masks"),
-        ("coloured", lambda colours: [[w] for x in colours for w in x], "chain-masks"),
+        ("colored", lambda colors: [[w for x in colors for w in x]], "chain-masks"),
+        ("colored", lambda colors: [[w] for x in colors for w in x], "chain-masks"),
     ],
 )
 def test_tampering_is_caught(monkeypatch, name: str, spoil, noticing: str) -> None:
