@@ -61,10 +61,10 @@ def export(
 
 
 def check_path(path: Path) -> None:
-    """Raise InputError for a suffix that says no format."""
+    """Raise InputError for an unknown suffix."""
     if path.suffix not in SUFFIXES:
         known = ", ".join(SUFFIXES)
-        raise InputError(f"{str(path)!r} has no suffix of a format: name a file in {known}")
+        raise InputError(f"{str(path)!r} has no known suffix: name a file in {known}")
 
 
 def _pictures(

@@ -87,7 +87,7 @@ def answer(asked: Any, programs: Mapping[str, Program] | None = None) -> dict[st
         try:
             return {"id": told.get("id"), "value": ASKED[what](programs or {}, **args)}
         except TypeError as error:
-            raise InputError(f"{what!r} is asked with other arguments: {error}") from None
+            raise InputError(f"{what!r} is requested with other arguments: {error}") from None
     except IosimError as error:
         return {"id": told.get("id"), "wrong": str(error)}
 

@@ -478,7 +478,7 @@ def test_an_interrupted_movie_leaves_the_old_one(
 
 
 BAD = {
-    ("--save", "a.png"): "no suffix of a format: name a file in .html, .gif, .mp4",
+    ("--save", "a.png"): "no known suffix: name a file in .html, .gif, .mp4",
     (): "--save is missing",
     ("--save", "a.gif", "--fps", "0"): "fps = 0 is out of range: give 1 to 60",
     ("--save", "a.gif", "--fps", "61"): "fps = 61 is out of range: give 1 to 60",

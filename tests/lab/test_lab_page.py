@@ -277,7 +277,7 @@ def test_the_widget_answers() -> None:
         ({"algo": "flash2", "sizes": sizes, "M": 3}, "flash2 needs at least"),
         ({"algo": "flash9", "sizes": sizes, "M": 3}, "did you mean 'flash"),
         ({"algo": "flash2", "sizes": {"N": 0, "d": 1}, "M": 3}, "N"),
-        ({"algo": "flash2"}, "asked with other arguments"),
+        ({"algo": "flash2"}, "requested with other arguments"),
     ):
         assert said in ask_widget(**args)["wrong"]
         assert "\n" not in ask_widget(**args)["wrong"]

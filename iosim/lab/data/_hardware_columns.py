@@ -86,14 +86,14 @@ SHOWN: dict[str, Shown] = {
             _both(
                 _WORDS,
                 f"hardware counters, {SM_L2}",
-                "Hardware counters beside the model",
+                "Hardware counters against the model",
                 "model",
                 "sram",
             ),
             _both(
                 _WORDS,
                 f"counted inside the kernel, {SM_L2}",
-                "The kernel's own count beside the model",
+                "The kernel's own count against the model",
                 "model",
                 "kernel",
             ),
@@ -117,7 +117,7 @@ SHOWN: dict[str, Shown] = {
     "dram": Shown(
         (
             Scatter(
-                "DRAM reads beside the wave model",
+                "DRAM reads against the wave model",
                 f"wave model, {L2_DRAM}",
                 f"hardware counters, {L2_DRAM}",
                 "bytes",
@@ -138,14 +138,14 @@ SHOWN: dict[str, Shown] = {
     "bench": Shown(
         (
             Scatter(
-                "Speed beside PyTorch's fused kernel",
+                "Speed against PyTorch's fused kernel",
                 "PyTorch, fused",
                 "emitted",
                 "TFLOP/s",
                 (Series("fused_tflops", "emitted_tflops", "emitted"),),
             ),
             Scatter(
-                "Time beside standard attention in PyTorch",
+                "Time against standard attention in PyTorch",
                 "PyTorch, standard",
                 "emitted",
                 "s",
@@ -156,7 +156,7 @@ SHOWN: dict[str, Shown] = {
     "backward": Shown(
         (
             Scatter(
-                "Backward passes beside PyTorch's two",
+                "Backward passes against PyTorch's two",
                 "PyTorch, fused",
                 "emitted",
                 "TFLOP/s",
@@ -181,7 +181,7 @@ SHOWN: dict[str, Shown] = {
     "paper": Shown(
         (
             Scatter(
-                "DRAM bytes, read and written, beside the model",
+                "DRAM bytes, read and written, against the model",
                 f"model, {L2_DRAM}",
                 f"hardware counters, {L2_DRAM}",
                 "GB",
@@ -192,7 +192,7 @@ SHOWN: dict[str, Shown] = {
     "layers": Shown(
         (
             Scatter(
-                "Time of a pass beside the least by the roofline",
+                "Time of a pass against the least by the roofline",
                 "least time",
                 "measured",
                 "µs",
@@ -202,7 +202,7 @@ SHOWN: dict[str, Shown] = {
                 ),
             ),
             Scatter(
-                "DRAM bytes, read and written, beside the model's for the same fusion",
+                "DRAM bytes, read and written, against the model's for the same fusion",
                 f"model, {L2_DRAM}",
                 f"hardware counters, {L2_DRAM}",
                 "bytes",
@@ -216,7 +216,7 @@ SHOWN: dict[str, Shown] = {
                 ),
             ),
             Scatter(
-                "Bytes at SM↔L2 beside the model's for the same fusion",
+                "Bytes at SM↔L2 against the model's for the same fusion",
                 f"model, {SM_L2}",
                 f"hardware counters, {SM_L2}",
                 "bytes",
@@ -230,7 +230,7 @@ SHOWN: dict[str, Shown] = {
                 ),
             ),
             Scatter(
-                "Speed beside eager",
+                "Speed relative to eager",
                 "model, the same fusion",
                 "measured",
                 "",
@@ -269,11 +269,11 @@ COLUMNS: dict[str, Column] = {
     "peak_bytes": Column("peak of fast memory, model", "bytes"),
     "shared_bytes": Column("shared memory that the compiler took", "bytes"),
     "register_bytes": Column("registers that the compiler took", "bytes"),
-    "spills": Column("registers that spill"),
+    "spills": Column("register spills"),
     "failed": Column("why it failed"),
     "good": Column("all thresholds met"),
     "stages": Column("pipeline stages of the compiler"),
-    "in_step": Column("kept in lockstep by a gate"),
+    "in_step": Column("kept in lockstep by a barrier"),
     "programs": Column("programs resident at once"),
     "waves": Column("waves of programs"),
     "predicted": Column("DRAM reads, wave model", "bytes", L2_DRAM),
@@ -332,13 +332,13 @@ COLUMNS: dict[str, Column] = {
     "least_us": Column("least time by the roofline", "µs"),
     "of_least": Column("measured, of the least time"),
     "time_contraction": Column("share of time: products"),
-    "time_normalisation": Column("share of time: normalisation"),
+    "time_normalisation": Column("share of time: normalization"),
     "time_elementwise": Column("share of time: element-wise"),
     "time_attention": Column("share of time: fused attention"),
     "time_copy": Column("share of time: copies"),
     "time_unknown": Column("share of time: unknown kernels"),
     "flop_contraction": Column("share of flop: products, model"),
-    "flop_normalisation": Column("share of flop: normalisation, model"),
+    "flop_normalisation": Column("share of flop: normalization, model"),
     "flop_elementwise": Column("share of flop: element-wise, model"),
     "flop": Column("flop, model"),
     "tensor_flop": Column("flop of matrix units, counter"),
@@ -353,11 +353,11 @@ COLUMNS: dict[str, Column] = {
     "bulk_store_bytes": Column("of the stores by bulk copies", "bytes", SM_L2),
     "reduced_bytes": Column("reductions", "bytes", SM_L2),
     "counted": Column("kernels with counters"),
-    "uncounted": Column("kernels that the counters' run alone saw"),
-    "absorbed": Column("operators that the compiler took away"),
+    "uncounted": Column("kernels that only the counters' run saw"),
+    "absorbed": Column("operators that the compiler removed"),
     "beside_eager": Column("largest difference to the eager output"),
-    "speedup": Column("speed beside eager, measured"),
-    "model_speedup": Column("speed beside eager, model"),
+    "speedup": Column("speed relative to eager, measured"),
+    "model_speedup": Column("speed relative to eager, model"),
 }
 
 # Loads and stores that belong together: what both are, the boundary, their columns.

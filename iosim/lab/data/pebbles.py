@@ -28,12 +28,12 @@ GAMES = {
     ),
     "recompute": (
         "recomputation allowed",
-        "A vertex may be computed again, as Hong and Kung have it.",
+        "A vertex may be computed again, as in Hong and Kung.",
     ),
     "partial": (
         "sums term by term",
-        "A sum takes its terms one at a time, in any order, and may be stored half-way; a product "
-        "that only one sum needs is made on the fly, and takes no word. Each vertex once.",
+        "A sum takes its terms one at a time, in any order, and may be stored unfinished; a "
+        "product that only one sum needs is computed on the fly, and takes no word. Each vertex once.",
     ),
     "words": (
         "words, as the bounds count",

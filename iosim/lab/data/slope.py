@@ -86,10 +86,10 @@ MARKS: tuple[tuple[str, Any, str], ...] = (
     (
         "4d²",
         lambda p: 4 * p.d**2,
-        "At M = 4d² a product QKᵀ of its own needs 2N²d/√M = N² words, as many as it has scores: "
-        "the bound that pays N² to store them falls to nothing, and from here on the bound for "
-        "large M is all there is. FlashAttention's rule ⌈M/4d⌉ is d here, so that above its min "
-        "with d begins to matter.",
+        "At M = 4d² a separate product QKᵀ needs 2N²d/√M = N² words, as many as it has scores: "
+        "the bound that pays N² to store them becomes 0, and from here on only the bound for "
+        "large M is left. FlashAttention's rule ⌈M/4d⌉ is d here, so above it the min with d "
+        "begins to matter.",
     ),
     (
         "Nd",
