@@ -33,7 +33,7 @@ GAMES = {
     "partial": (
         "sums term by term",
         "A sum takes its terms one at a time, in any order, and may be stored unfinished; a "
-        "product that only one sum needs is computed on the fly, and takes no word. Each vertex once.",
+        "product that only one sum needs is computed on the fly, without a word. Each vertex once.",
     ),
     "words": (
         "words, as the bounds count",
