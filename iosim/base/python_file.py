@@ -1,4 +1,13 @@
-"""Python files that people write: run statement by statement, for one of their names."""
+"""Runs a user's Python file, one statement at a time, and returns the names that it defines.
+
+`iosim.core.algorithms.own_file` reads schedules with it, `iosim.kernel.source` Triton kernels.  The
+caller picks the name that it needs; if that is missing, the error says why.
+
+Changing this file: the user's code runs in this process, unrestricted.  Both callers rely on four
+things: a failing statement doesn't stop later ones, imports from the file's folder and package
+work, what the file prints goes to stderr, since stdout may be a command's JSON, and `linecache` has
+the text that was run, for `inspect.getsource`.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +26,21 @@ from iosim.base.errors import InputError
 def run_statements(
     path: Path, module: types.ModuleType | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Run a file statement by statement; one that fails is left out.
+    """Run a file's top-level statements in order, skipping those that raise an exception.
 
-    Of a function, what fails may be a decorator: then the ones below it are kept.
+    ``__name__`` is the module's, so a block for ``"__main__"`` doesn't run.  A function that raises
+    is tried again without its first decorator, as long as it has another one.
 
     Args:
-        path: the file.  Where it lies in a package, it imports from there.
-        module: what gets its names, instead of a new module.
+        path: the file.  If it is in a package, it can import relatively and from the package's root.
+        module: the module that gets the names; a new one if None.
 
     Returns:
-        Its names, and of each name that a failing statement would have given, why it failed
-        first.
+        Name → value, and name → reason (the line and the first exception) for names that a
+        failing statement would have defined.  An earlier statement may have defined one of them, too.
 
     Raises:
-        InputError: there is no such file, or it isn't Python.
+        InputError: the file doesn't exist, can't be read, or has a syntax error.
 
     >>> names, failures = run_statements(Path("docs/examples/panels.py"))
     >>> "panels" in names, failures
@@ -76,7 +86,10 @@ def run_statements(
 
 @contextmanager
 def _importable(folders: list[Path], module: types.ModuleType) -> Iterator[None]:
-    """Folders are where it imports from; what it prints goes to stderr."""
+    """Within this context folders are first in `sys.path`, and stdout goes to stderr.
+
+    The module is in `sys.modules` meanwhile; afterwards both are as before.
+    """
     before = sys.modules.get(module.__name__)
     sys.path[:0] = [str(x) for x in dict.fromkeys(folders)]
     sys.modules[module.__name__] = module
@@ -94,7 +107,7 @@ def _importable(folders: list[Path], module: types.ModuleType) -> Iterator[None]
 
 
 def _defined(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement would define."""
+    """Names that a statement would define; names inside a function's body are among them."""
     if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         yield statement.name
     for node in ast.walk(statement):

@@ -1,4 +1,13 @@
-"""Names that were replaced by the field's: the old ones work for one version, and warn once."""
+"""Deprecated names: each works for one more version, and warns the first time that it is used.
+
+Whatever keeps an old name calls `renamed` when that is used, or decorates a function with
+`rename_argument`: modules of `iosim.sweep`, `iosim.models` and `iosim.devices`, and
+`iosim.base.moved` for modules.  The command line prints `format_renaming` instead of a warning.
+
+Changing this file: keep the message, which tests compare; `functools.cache` on `renamed`, which
+makes each warning come once, and which tests clear; and the frame that is blamed, so that Python
+shows the warning to whoever used the name.
+"""
 
 from __future__ import annotations
 
@@ -13,27 +22,29 @@ _Result = TypeVar("_Result")
 
 @cache
 def renamed(old: str, new: str, level: int = 3) -> None:
-    """Warn, the first time, that an old name was used: a DeprecationWarning at the caller's caller.
+    """Issue a DeprecationWarning for an old name, once in a process for the same arguments.
 
     Args:
-        level: that many frames up is who used the name.
+        old, new: the names, as users write them.
+        level: ``stacklevel`` of `warnings.warn`.  3 blames the caller of the function that calls
+            `renamed`.
 
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as seen:
     ...     warnings.simplefilter("always")
-    ...     renamed("hue", "colour")
-    ...     renamed("hue", "colour")
+    ...     renamed("hue", "color")
+    ...     renamed("hue", "color")
     >>> [str(x.message) for x in seen]
-    ['hue is now called colour; the old name goes with the next version']
+    ['hue is now called color; the old name goes with the next version']
     """
     warnings.warn(format_renaming(old, new), DeprecationWarning, stacklevel=level)
 
 
 def format_renaming(old: str, new: str) -> str:
-    """What is said of an old name.
+    """The message about an old name, for warnings and for the command line.
 
-    >>> format_renaming("hue", "colour")
-    'hue is now called colour; the old name goes with the next version'
+    >>> format_renaming("hue", "color")
+    'hue is now called color; the old name goes with the next version'
     """
     return f"{old} is now called {new}; the old name goes with the next version"
 
@@ -41,9 +52,9 @@ def format_renaming(old: str, new: str) -> str:
 def rename_argument(
     old: str, new: str
 ) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
-    """A decorator of functions that take an argument by its old name, too, and then warn.
+    """A decorator that lets a function take a keyword argument by its old name, with a warning.
 
-    Raises TypeError, at a call, for an argument by both names.
+    The decorated function raises TypeError if it gets the argument by both names.
 
     >>> @rename_argument("hue", "color")
     ... def paint(*, color): return color

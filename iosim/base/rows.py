@@ -1,4 +1,13 @@
-"""Rows as a value: it shows itself, and goes to pandas, to Arrow, and into a figure."""
+"""`Table`: rows that a notebook shows as HTML, and that convert to pandas, Arrow or a figure.
+
+Values that are tables, too, return one from `table()` (`iosim.base.display.Tabled`): counts,
+machines' results, solved games, kernels' counts, and what `iosim.report` makes.
+
+Changing this file: HTML and conversions may change as long as no value is lost or rounded.  The
+repr and error messages are tested, in ``tests/base/test_notebooks.py``.  Compute no count, and
+import nothing of `iosim.core` or `iosim.bounds`: an import contract refuses that.  Import pandas,
+pyarrow and matplotlib only when they are used.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +21,20 @@ from iosim.base import html
 from iosim.base.display import call_by_path
 from iosim.base.errors import InputError, IosimError, pip
 
-# Beyond these Arrow's int64 ends; words of large sizes pass them.
+# Integers from _MOST on don't fit Arrow's int64, as counts of words may; they become decimals of
+# _DIGITS digits.
 _MOST = 2**63
 _DIGITS = 76
 
 
 @dataclass(frozen=True)
 class Table(Sequence[Mapping[str, Any]]):
-    """Rows under common columns; equal to another with the same rows.
+    """Rows with named columns; two tables are equal if their three attributes are.
 
     Attributes:
-        rows: column → number, text, yes or no, or None; a column may be missing in some rows.
-        title: what they are of.
-        figure_by: the place of the function that draws them, ``module:name``; "" for none.
+        rows: column → number, text, Boolean or None; a column may be missing in some rows.
+        title: what the rows are about, as a heading; may be "".
+        figure_by: the function that draws the rows, as ``module:name``; "" for none.
 
     >>> table = Table(({"M_words": 64, "total_words": 99}, {"M_words": 128}), "words against M")
     >>> table.columns
@@ -41,7 +51,7 @@ class Table(Sequence[Mapping[str, Any]]):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of all rows, each where it comes first."""
+        """Names of all columns, in the order in which rows first use them."""
         return tuple(dict.fromkeys(name for row in self.rows for name in row))
 
     @overload
@@ -70,25 +80,26 @@ class Table(Sequence[Mapping[str, Any]]):
         return html.section(self.title, html.table(self.columns, cells))
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame.  Raises IosimError with the command that installs pandas."""
+        """A pandas DataFrame.  Without pandas, raises IosimError with the command to install it."""
         return _need("pandas").DataFrame(list(self.rows), columns=list(self.columns))
 
     def to_arrow(self) -> Any:
-        """An Arrow table; whole numbers beyond 64 bits are decimals.
+        """An Arrow table; a column with an integer beyond 64 bits becomes decimals.
 
-        Raises IosimError with the command that installs pyarrow.
+        Without pyarrow, raises IosimError with the command to install it.
         """
         pa = _need("pyarrow")
         return pa.table({x: _array(pa, [row.get(x) for row in self.rows]) for x in self.columns})
 
     def plot(self) -> Any:
-        """Its figure, a matplotlib Figure.  Raises InputError where none belongs to it."""
+        """Draw the rows with `figure_by`: a matplotlib Figure.  InputError if that is empty."""
         if not self.figure_by:
             raise InputError(f"no figure belongs to {self!r}: draw it from to_pandas()")
         return call_by_path(self.figure_by, self.rows)
 
 
 def _need(name: str) -> Any:
+    """Import an optional library, or raise IosimError with the command to install it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -98,7 +109,10 @@ def _need(name: str) -> Any:
 
 
 def _array(pa: Any, values: list[Any]) -> Any:
-    """A column; its type follows from all its values."""
+    """One column: decimals if it has only integers and None, one of them beyond int64.
+
+    Otherwise Arrow chooses the type.
+    """
     whole = [x for x in values if type(x) is int]
     if whole and max(map(abs, whole)) >= _MOST and len(whole) + values.count(None) == len(values):
         exact = [None if x is None else Decimal(x) for x in values]

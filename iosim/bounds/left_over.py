@@ -1,13 +1,20 @@
-"""Rows that n sweeps leave over: every column is loaded once more, or rows leave it room.
+"""A lower bound for M just below A·R/n, a few words too small for n sweeps over K and V.
 
-Cut in parts of M row words, a column that meets all rows is in n + 1 parts, or costs as much.
-What rows have in fast memory at one moment comes on top of that.  Where that is little, rows
-never fill the fast memory, and either columns are loaded more often or entries of O stored twice.
+It evaluates Theorem 6 of `proofs/towards_nd.md#theorem-6`, for dense attention in the classes
+`once` and `trees`.  A *row* is a row of Q and O, of A words, and there are R; a *column* is a row
+of K and V, of G words.  A *sweep* loads K and V once.  `iosim.bounds.stays` calls `left_over`, and
+returns the larger of this bound and Theorem 5's; it is no entry of `iosim.bounds.BOUNDS` itself.
 
-It says more than `parts` and `stays` where M is just below A·R/n, the words with which n sweeps do
-without any more loads.
+Why it holds: let n = ⌊A·R/M⌋.  By Lemma 4 there each column pays the least of (n + 1)·G,
+n·G + 2√(A·R − n·M) and 2√(A·R) words, and the X words of rows that are in fast memory at one moment
+are added to that.  If X is small, rows never fill fast memory, and either columns are loaded more
+often or entries of O are stored twice.
 
-Proved in `proofs/towards_nd.md#theorem-6`; `iosim.bounds.stays` takes the larger of both.
+Changing this file: the words must never exceed Theorem 6's, or the lower bound is false.  Values
+may be added to `_BUSY`: any B gives a valid bound.  Another formula needs another theorem.  Use
+only functions of NumPy that ``iosim/lab/data/traced.py`` lists: the lab runs this code on symbols.
+``tests/bounds/test_towards_nd.py`` replaces pieces of this text by wrong ones, so lines that are
+rewritten must be rewritten there.  If a bound changes, raise `iosim.base.revision.REVISION`.
 """
 
 from __future__ import annotations
@@ -16,20 +23,23 @@ from typing import Any
 
 import numpy as np
 
-# Pairs of a row that keep its words in fast memory, by the count, in units of A.
+# Values of B that are tried, in units of A.
 _BUSY = (8, 16, 32, 64, 256, 1024)
 
 
 def at_a_moment(M: Any, A: Any, G: Any, O: Any, rows: Any, columns: Any, swept: Any, B: Any) -> Any:
-    """Theorem 6's X with one B: the most words that rows at one moment add, 0 where there are none.
+    """The largest X that Theorem 6's three conditions allow, for one B; 0 where none is allowed.
 
     Args:
         M: words of fast memory.
         A, G: words of a row and of a column.
-        O: words of a row that are entries of its output.
+        O: words of a row that are entries of the output: d_v.
         rows, columns: how many there are.
-        swept: what columns pay, the words without X.
-        B: pairs of a row in fast memory for which all its words count as there.
+        swept: words that all columns pay, as `left_over` computes them.
+        B: with this many of its pairs in fast memory, a row counts as wholly in fast memory.
+
+    Returns:
+        Words that may be added to `swept`.
 
     >>> M, d = 2**24, 64
     >>> swept = 3 * 2 * d * 2**18
@@ -52,10 +62,11 @@ def at_a_moment(M: Any, A: Any, G: Any, O: Any, rows: Any, columns: Any, swept: 
 
 
 def left_over(M: Any, A: Any, G: Any, O: Any, rows: Any, columns: Any) -> Any:
-    """Theorem 6 with the best of a few B: words, with row sums where A is G + 1.
+    """Words that must be moved for one rectangle of pairs: Theorem 6 with the best B of `_BUSY`.
 
     Args:
-        M, A, G, O, rows, columns: as `at_a_moment` has them.
+        M, A, G, O, rows, columns: as for `at_a_moment`.  A is G, or G + 1 where the sum of each
+            row takes a word.
 
     >>> round(float(left_over(2**24, 129, 128, 64, 2**18, 2**18)) / 2**25, 3)
     3.221

@@ -1,4 +1,14 @@
-"""Bounds that hold with row sums and without: two entries of the catalogue from one theorem."""
+"""Makes two entries of `iosim.bounds.BOUNDS` from one theorem: without and with row sums.
+
+A row sum is the sum that softmax divides a row by.  The first bound holds even if row sums take no
+space; the second only where each takes a word of fast memory, as in iosim's machine.
+`iosim.bounds.parts`, `iosim.bounds.stays` and `iosim.bounds.sweeps` call `with_sums`, each for its
+theorem in ``proofs/towards_nd.md``.
+
+Changing this file: it affects six registered bounds.  The text of `covers` may change, with the
+documents that print it.  The suffix ``-sums`` is part of keys of `BOUNDS` and stays.  `strength`,
+`options` and `row_sums` say where a theorem holds: change them only with its proof.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +31,23 @@ def with_sums(
     theorem: int,
     options_theorem: int,
 ) -> tuple[Bound, Bound]:
-    """`name` and `name-sums`, of theorems in `proofs/towards_nd.md`.
+    """The exact lower bounds `name` and ``name-sums`` on attention's words.
 
-    In the second each row's sum takes a word of fast memory, so that a row has one word more.
+    The second holds only for schedules that keep each row's sum in fast memory, where it takes a
+    word: a row of Q and O then has one word more.
 
     Args:
-        name: of the one without row sums.
-        classes: names of the classes that both cover.
-        formula, numeric: as `Bound` has them, of the terms and of `sums`, the words of a row's sum,
-            0 or 1.
-        validity: in one sentence, with `without` at its end where there are no row sums.
-        theorem, options_theorem: their numbers there.
+        name: the name of the bound without row sums.
+        classes: names of the classes of schedules that both cover (`iosim.bounds.classes.CLASSES`).
+        formula, numeric: ``f(t, sums)``, which becomes the field of `Bound` of that name; `sums` is
+            the number of words that a row's sum takes, 0 or 1.
+        validity: where both apply, in one sentence.
+        without: what is appended to `validity` for the bound without row sums.
+        theorem: the number of the theorem in ``proofs/towards_nd.md``.
+        options_theorem: the number of the theorem there that covers masks and other options.
+
+    Returns:
+        The bound without row sums, and the one with them.
 
     >>> from iosim.bounds.stays import STAYS, SUMS
     >>> STAYS.name, STAYS.row_sums, SUMS.name, SUMS.row_sums

@@ -1,8 +1,20 @@
-"""Evaluate a kernel for all programs at once, and report each reference to memory.
+"""Interprets a Triton kernel's IR for all programs at once, and reports what memory it refers to.
 
-Only what addresses, masks, bounds and conditions depend on is computed (`iosim.kernel.slicing`).
-Loops run one iteration after the other for all programs that are still in them; branches run for
-those that take them.
+Only values that addresses, masks, loop bounds and conditions depend on are computed
+(`iosim.kernel.slicing`); such values *steer* the kernel.  Loops run one iteration after the other
+for all programs that are still in them; branches run for those that take them.
+
+`evaluate` is called by `iosim.kernel.count` and `iosim.kernel.stream`; `evaluate_waves` by
+`iosim.kernel.stream` and `iosim.kernel.findings`.  Both take a `CallValues`, which
+`iosim.kernel.launch` makes, and report `Reference`s, which `iosim.kernel.words` and
+`iosim.kernel.reuse` add up.
+
+Changing this file: counts are exact or refused.  What isn't known must raise `UnsupportedKernel`
+with its line; never guess.  An operation that refers to memory or runs regions is a method of
+`_Part` and a line in `EFFECTS`, and `iosim.kernel.slicing.steering_operands` must return its
+addresses and masks; any other operation is a line in `iosim.kernel.semantics.OPERATIONS`.  Add a
+kernel that uses it to ``tests/kernel/corpus``, whose counts are compared with Triton's interpreter;
+messages are tested in ``tests/kernel/test_refused.py``.
 """
 
 from __future__ import annotations
@@ -69,18 +81,21 @@ class UnsupportedKernel(InputError):
 
 @dataclass(frozen=True)
 class Reference:
-    """What one operation refers to, in all programs that run it at once.
+    """The words that one operation loads, stores or changes, in all programs that execute it.
+
+    Arrays have three axes for the grid, then one for each axis of the tile, and broadcast
+    (`iosim.kernel.values`).
 
     Attributes:
         kind: ``load``, ``store`` or ``atomic``.
-        argument: the tensor's name.
-        offsets: words behind the tensor's first one, a sum of arrays.
-        masks: arrays whose product says which elements are referred to.
-        active: the programs that run it, as an array with the grid's axes.
-        tile: the shape of what is referred to.
+        argument: the tensor's name, which is the name of the kernel's argument.
+        offsets: index of each element, in words from the tensor's first word; a sum of arrays.
+        masks: Boolean arrays; an element counts where all of them are true.
+        active: which programs execute the operation; only axes of the grid.
+        tile: the shape of the tile; () for one word.
         width: bytes of a word.
-        grid: the programs that are evaluated, along each axis.
-        operation: where it comes from.
+        grid: how many programs are evaluated together, along each axis of the grid.
+        operation: the IR's operation, with its line in the source.
     """
 
     kind: str
@@ -100,10 +115,10 @@ class CallValues:
 
     Attributes:
         grid: programs along each axis.
-        names: arguments that the compiler keeps, in order: its IR may have other names for them.
-        values: integers and Booleans by name; names of pointers are missing.
-        data: arrays of tensors that steer the kernel, by name, as they lie in memory.
-        descriptors: shape and strides of tensors that come as descriptors, by name.
+        names: arguments that are no ``tl.constexpr``, in order; the IR may name them otherwise.
+        values: numbers and Booleans by name; pointers have none.
+        data: contents of tensors that steer the kernel, by name, in the order of memory.
+        descriptors: shape and strides of tensors that are passed as descriptors, by name.
     """
 
     grid: tuple[int, int, int]
@@ -121,13 +136,16 @@ def evaluate(
     launch: CallValues,
     observe: Callable[[list[Reference]], None],
 ) -> FloatOperations:
-    """Run the integer part of a kernel for every program of its grid.
+    """Report every reference of a launch, and count its floating-point operations.
+
+    The grid is evaluated whole, or where arrays would be too large, in parts.
 
     Args:
-        functions: of the module, by name; the public one is the kernel.
+        functions: the IR module's functions by name; the public one is the kernel.
         launch: the grid and the arguments.
-        observe: what is called with the references of each part of the grid; where it raises
-            `ArrayTooLarge` it keeps nothing, and the part is evaluated again in halves.
+        observe: is called once for each part of the grid, with the part's references.  If it
+            raises `ArrayTooLarge`, it must have stored nothing: the part is halved, and both
+            halves are evaluated.
 
     Returns:
         The floating-point operations that all programs execute.
@@ -156,12 +174,14 @@ def evaluate(
 def evaluate_waves(
     functions: Mapping[str, IrFunction], launch: CallValues, waves: Iterable[_Ids]
 ) -> Iterator[list[Reference]]:
-    """The references of programs that run in lockstep, wave by wave.
+    """Yield the references of each wave, that is of programs that run in lockstep.
+
+    In a reference, the programs of a wave are along the first axis of the grid.
 
     Args:
-        functions: of the module, by name.
+        functions: the IR module's functions by name; the public one is the kernel.
         launch: the grid and the arguments.
-        waves: the programs of each, as three arrays of as many coordinates.
+        waves: for each wave, three arrays of equal length: x, y and z of its programs.
 
     Raises:
         UnsupportedKernel: as `evaluate`, and for a wave whose tiles are too large.
@@ -185,7 +205,7 @@ def evaluate_waves(
 
 
 def _analyze(functions: Mapping[str, IrFunction]) -> tuple[IrFunction, Needed]:
-    """The kernel, and the values that each function needs."""
+    """The kernel, and by function the values that steer it (`find_all_needed`)."""
     return next(f for f in functions.values() if f.public), find_all_needed(functions)
 
 
@@ -200,7 +220,10 @@ def _open_grid(origin: tuple[int, int, int], shape: tuple[int, int, int]) -> _Id
 def _halve(
     origin: tuple[int, ...], shape: tuple[int, ...], kernel: IrFunction
 ) -> list[tuple[tuple[int, int, int], tuple[int, int, int]]]:
-    """Two halves of a part of the grid, the first one last."""
+    """Both halves of a part, cut along its longest axis; the caller's stack pops the first half.
+
+    Raises UnsupportedKernel for a part of one program.
+    """
     axis = int(np.argmax(shape))
     if shape[axis] == 1:
         raise UnsupportedKernel(
@@ -217,7 +240,11 @@ def _halve(
 
 
 class _Part:
-    """A part of the grid, evaluated at once."""
+    """The interpreter of one part of the grid, for all of its programs at once.
+
+    `env` in its methods is name of a value in the IR → value, None where it isn't known; `active`
+    is a mask of the programs that execute an operation.
+    """
 
     def __init__(
         self,
@@ -237,7 +264,7 @@ class _Part:
         self.written: set[str] = set()
 
     def run_kernel(self, kernel: IrFunction) -> FloatOperations:
-        """All programs of the part."""
+        """Run the kernel for the part's programs; its floating-point operations."""
         values: list[Value] = []
         for name in self.launch.names:
             type_ = kernel.types[len(values)]
@@ -294,7 +321,7 @@ class _Part:
         return self.run_branches(region, env, active)
 
     def run_block(self, block: IrBlock, env: dict[str, Value], active: Array) -> IrOperation:
-        """Run the operations of a block; the last one, which whoever asked carries out."""
+        """Run the operations of a block except the last, its terminator, which is returned."""
         work = block_work(block)
         if work:
             self.work += work * self.count_programs(active)
@@ -306,11 +333,11 @@ class _Part:
         return block.operations[-1]
 
     def matters(self, op: IrOperation) -> bool:
-        """Whether anything needs an operation."""
+        """Whether an operation must run: it has effects, or one of its results is needed."""
         return op.name in EFFECTS or any(result in self.needed for result in op.results)
 
     def count_programs(self, active: Array) -> int:
-        """How many programs a mask of the grid is."""
+        """How many programs of the part a mask selects; its axes may be broadcast."""
         total = self.shape[0] * self.shape[1] * self.shape[2]
         return int(active.sum()) * (total // active.size)
 
@@ -328,7 +355,7 @@ class _Part:
             self.refuse(op, f"an address or a bound depends on {op.name}")
 
     def apply(self, op: IrOperation, env: dict[str, Value]) -> None:
-        """An operation without effects."""
+        """Run an operation that has results only, by its function in `OPERATIONS`."""
         values = [env.get(x) for x in op.operands]
         for name, value in zip(op.operands, values, strict=True):
             if value is None:
@@ -343,15 +370,15 @@ class _Part:
             env[result] = value
 
     def refuse(self, op: IrOperation, why: str) -> None:
-        """Stop: by the line of the source, and why."""
+        """Raise UnsupportedKernel with the line of the source and the reason."""
         raise UnsupportedKernel(f"{op.location or op.name}: {why}")
 
     def refuse_missing(self, op: IrOperation, name: str) -> None:
-        """Stop, since a value isn't known."""
+        """Raise UnsupportedKernel for a value that isn't known."""
         self.refuse(op, f"needs {name[1:]}, which isn't given: --arg {name[1:]}=…")
 
     def read(self, op: IrOperation, name: str, env: dict[str, Value]) -> Value:
-        """A value that an operation needs."""
+        """The value of a name; raises UnsupportedKernel if it isn't known."""
         value = env.get(name)
         if value is None:
             self.refuse_missing(op, name)
@@ -426,7 +453,10 @@ class _Part:
         self.refuse(op, f"a loop that doesn't end within {LONGEST:,} iterations")
 
     def run_branches(self, region: IrRegion, env: dict[str, Value], active: Array) -> list[Value]:
-        """Blocks that branch to each other, such as an early return; each runs once."""
+        """Run blocks that branch forward only, as for an early return; each runs at most once.
+
+        Returns what the region returns; a branch back is refused.
+        """
         order = {block.label: i for i, block in enumerate(region.blocks)}
         pending: dict[int, tuple[Array, list[Value]]] = {0: (active, [])}
         out: list[Value] = []
@@ -455,7 +485,7 @@ class _Part:
         return out
 
     def take(self, end: IrOperation, env: dict[str, Value], live: Array) -> list[Array]:
-        """The programs that go to each successor of a block."""
+        """For each successor of a block, the mask of programs that go there."""
         if end.name == "cf.br":
             return [live]
         if end.name != "cf.cond_br":
@@ -499,7 +529,7 @@ class _Part:
         self.refer("store", op, place, _mask_arrays(mask), active, tile_shape(op.types[0]))
 
     def update(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
-        """``tt.atomic_rmw`` and ``tt.atomic_cas``."""
+        """``tt.atomic_rmw`` and ``tt.atomic_cas``; refused if their results steer the kernel."""
         if any(result in self.needed for result in op.results):
             self.refuse(
                 op, "what an atomic operation returns steers the kernel (a lock, or a queue)"
@@ -521,7 +551,7 @@ class _Part:
         self.refer(kind, op, places, masks, active, block.tile)
 
     def move_rows(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
-        """``tt.descriptor_gather`` and ``_scatter``: rows that a tile of numbers names."""
+        """``tt.descriptor_gather`` and ``_scatter``: rows whose numbers are in a tile."""
         kind = "load" if op.name.endswith("gather") else "store"
         names = op.operands if kind == "load" else op.operands[:-1]
         block, rows, column = (self.read(op, x, env) for x in names)
@@ -541,7 +571,12 @@ class _Part:
         env: dict[str, Value],
         checked: Sequence[int] | None = None,
     ) -> None:
-        """A tile of a tensor, without what lies outside of it."""
+        """Load a descriptor's tile; elements outside the tensor are masked.
+
+        Args:
+            starts: where the tile begins, along each axis of the tensor.
+            checked: axes along which elements outside are masked; all if None.
+        """
         masks, places = _tile_of(block, starts, checked)
         self.refer("load", op, places, masks, active, block.tile)
         if op.results[0] in self.needed:
@@ -561,7 +596,10 @@ class _Part:
         active: Array,
         tile: tuple[int, ...],
     ) -> None:
-        """Report a reference, for each argument that the pointer may point to."""
+        """Report a `Reference` for each argument that the pointer may point to.
+
+        Nothing else calls `self.observe`.
+        """
         for place in pointer.places:
             live = active & place.when.dense() if place.when else active
             if not live.any():
@@ -590,7 +628,10 @@ class _Part:
         other: Value,
         active: Array,
     ) -> Value:
-        """The numbers that a load gives, from arrays that were given."""
+        """The result of a load that steers the kernel, from `CallValues.data`.
+
+        Raises UnsupportedKernel if the tensor isn't given, was written before, or is too short.
+        """
         if len(pointer.places) > 1:
             self.refuse(op, "data that steers the kernel comes from several tensors")
         place = pointer.places[0]
@@ -625,7 +666,7 @@ class _Part:
     # Reductions.
 
     def fold(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
-        """``tt.reduce`` and ``tt.scan``, where what they give is needed."""
+        """``tt.reduce`` and ``tt.scan``; skipped if no result is needed."""
         if not any(result in self.needed for result in op.results):
             return
         shape = tile_shape(op.types[0])
@@ -660,7 +701,7 @@ class _Part:
         env: dict[str, Value],
         active: Array,
     ) -> list[Array]:
-        """What the region of a reduction or a scan makes of two tiles, element by element."""
+        """Apply the region of a reduction or a scan to two tiles, element by element."""
         block = op.regions[0].entry
         given = map(wrap, (*first, *second))
         inner = env | dict(zip(block.arguments, given, strict=True))
@@ -675,7 +716,10 @@ class _Part:
 def _merge(
     mask: Array, values: list[Value], before: tuple[Array, list[Value]] | None
 ) -> tuple[Array, list[Value]]:
-    """Programs that reach a block, together with those that already wait for it."""
+    """The mask and arguments of a block, after programs of `mask` reach it with `values`.
+
+    `before` is the mask and the arguments of programs that reached it earlier, or None.
+    """
     if before is None:
         return mask, values
     chosen = [
@@ -698,7 +742,7 @@ def _checked_axes(op: IrOperation) -> tuple[int, ...]:
 def _tile_of(
     block: Descriptor, starts: Sequence[SeparableTile], checked: Sequence[int] | None = None
 ) -> tuple[tuple[Array, ...], Pointer]:
-    """The masks and the places of a descriptor's tile."""
+    """The masks and the addresses of a descriptor's tile that begins at `starts`."""
     rank = len(block.tile)
     index = tuple(
         SeparableTile((along(np.arange(n), i, rank),)).join(start.map(lambda x: lift(x, rank)))
@@ -710,7 +754,10 @@ def _tile_of(
 def _inside(
     block: Descriptor, index: Sequence[SeparableTile], checked: Sequence[int] | None = None
 ) -> tuple[tuple[Array, ...], Pointer]:
-    """Which elements of a tile the tensor has, and where they are."""
+    """The masks of elements inside the tensor, and the addresses of all elements.
+
+    `index` has the elements' position along each axis; `checked` as for `load_tile`.
+    """
     rank = len(index)
     masks: list[Array] = []
     places = block.pointer.map(lambda t: t.map(lambda x: lift(x, rank)))

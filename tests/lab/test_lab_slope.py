@@ -13,8 +13,10 @@ import pytest
 
 import iosim
 from iosim.bounds import BOUNDS, bounds_for
+from iosim.bounds.unified import caps
 from iosim.core.problem import Attention
 from iosim.lab.data import slope, tiles
+from iosim.lab.data.traced import Formulas, Traced
 from iosim.report.tightness import best_schedule
 
 IMG = Path(__file__).parents[2] / "docs" / "img"
@@ -248,6 +250,36 @@ def test_bounds_travel_as_what_python_computes(told: dict[str, Any]) -> None:
         assert few.mean() > 0.4
         np.testing.assert_allclose(found[few], words[few], rtol=1e-14)
         np.testing.assert_allclose(found, words, rtol=1e-9, atol=1e-3)
+
+
+def depends_on(entries: list[Any], place: int) -> set[int]:
+    found, todo = {place}, [place]
+    while todo:
+        entry = entries[todo.pop()]
+        inner = set(entry[1:] if isinstance(entry, list) else []) - found
+        found |= inner
+        todo += inner
+    return found
+
+
+def test_a_cap_that_is_written_down_depends_on_every_face() -> None:
+    table = Formulas()
+    sizes = [table.name(x) for x in ("x", "s", "a0", "m1", "m2", "first")]
+    faces, cap = caps.recompute_faces(*sizes), caps.recompute_cap(*sizes)
+    assert isinstance(cap, Traced)
+    assert {face.place for face in faces.values()} <= depends_on(table.entries, cap.place)
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, lambda x: x])
+def test_a_branch_on_what_is_written_down_is_refused_or_goes_both_ways(wrap: Any) -> None:
+    table = Formulas()
+    a, b = table.name("a"), table.name("b")
+    with pytest.raises(TypeError, match=r"outside of Formulas\.choose"):
+        a.place if wrap(a) >= wrap(b) else b.place
+    with pytest.raises(TypeError, match=r"outside of Formulas\.choose"):
+        np.maximum(np.asarray(a), np.asarray(b))
+    larger = table.choose(lambda: np.maximum(np.asarray(a), np.asarray(b)))
+    assert table.tree(larger.place) == ["where", [">=", "a", "b"], "a", "b"]
 
 
 def test_a_table_of_ones_own_begins_like_a_presets(told: dict[str, Any]) -> None:

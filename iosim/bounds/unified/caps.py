@@ -1,13 +1,25 @@
-"""The most that one segment can do, minus what its multipliers charge: closed forms.
+"""Caps: the most charged work that one segment of an execution can do, in closed form.
 
-Sizes are scaled by d: words by d², products by d³, so that x = M/d², s = S/d² and T = x + s.
-With g = √(q·k) (and √(o·v)), p = √(pairs wholly inside), P = √(all pairs visited) and
-u = P + p, w = P − p, Lemma 3 of proofs/constant_tight.md bounds either kind of product by
-min(P², g(P + p) − pP).  Lemmas 6 and 7 there show that the charged work is convex in w (or in p)
-between the faces of its domain, so that its maximum lies on one of the one-parameter families
-below, each of which `_peak` or `_ridge` maximises.  Every function returns an upper bound on the
-true maximum, for **any** multipliers in the stated ranges.  It is vectorised over NumPy arrays, and
-made of NumPy's functions alone, so that what it does can be written down, too.
+Notation is that of proofs/constant_tight.md, sections 3 to 5.  A segment is a stretch of an
+execution with S events (loads, and starts of runs that are spilled).  Its charged work is the left
+side of (1) there: its products q·k (E) and p·v (F), weighted, and what the multipliers m1 and m2
+subtract or add for its pairs.  `iosim.bounds.unified` divides by `once_cap` and `recompute_cap` to
+get lower bounds; proofs and tests also call `once_faces` and `recompute_faces`.
+
+Words are divided by d² and products by d³ (by powers of (d + d_v)/2 if d_v ≠ d): x = M/d²,
+s = S/d² and T = x + s.  q, k, o and v are words of Q, K, O and V that a segment touches.
+With g = √(q·k) (and √(o·v)), p = √(pairs wholly inside), P = √(all pairs visited) and u = P + p,
+w = P − p, Lemma 3 bounds either kind of product by min(P², g(P + p) − pP).  Lemmas 6 and 7 show
+that the charged work is convex in w (or in p) between the faces of its domain, so that its maximum
+is on one of the faces below.  A face has at most one free parameter, over which `_peak` or
+`_ridge` maximizes.
+
+Changing this file: a cap that is too small makes a **false** lower bound, one that is too large a
+weaker one.  So each cap must be at least the true maximum, for any multipliers in its ranges; a
+face may be added or changed only with its lemma.  Names of faces stay: proofs name them.  Code
+must broadcast over NumPy arrays, without branches on values or `np.asarray`, and use only functions
+that ``iosim/lab/data/traced.py`` lists: the lab runs it on symbols.  If a bound changes, raise
+`iosim.base.revision.REVISION`.
 """
 
 from __future__ import annotations
@@ -46,6 +58,7 @@ def _ridge(k: Any, a: Any, b: Any, e: Any, lo: Any, hi: Any) -> Floats:
 
     f′ is concave on u > 0, so f has at most one inner maximum, at the larger root of f′.  Newton
     from the right of it never passes it; at any point u right of it f(root) ≤ f(u) + |f′(u)|·u.
+    So with fewer `_NEWTON_STEPS` the result may be larger, but is never too small.
     """
 
     def f(u: Any) -> Any:
@@ -74,20 +87,26 @@ def _ridge(k: Any, a: Any, b: Any, e: Any, lo: Any, hi: Any) -> Floats:
 
 
 def _top(*families: Any) -> Floats:
+    """The largest of several values, elementwise."""
     best: Floats = functools.reduce(np.maximum, families)
     return best
 
 
 def once_cap(x: Any, s: Any, m1: Any, m2: Any) -> Floats:
-    """Upper bound on E + F − m1·(y + C) + m2·(n_paid − y) over all segments; 0 ≤ m1 ≤ 2, m2 ≥ 0."""
+    """Upper bound on E + F − m1·(y + C) + m2·(a − y) over all segments, class `once`; Lemma 6.
+
+    C pairs are wholly inside a segment, y have a free start and no paid visit there, a have a paid
+    visit.  Holds for 0 ≤ m1 ≤ 2 and m2 ≥ 0; the caller ensures it.
+    """
     return _top(*once_faces(x, s, m1, m2).values())
 
 
 def once_faces(x: Any, s: Any, m1: Any, m2: Any) -> dict[str, Floats]:
-    """The most on each face of Lemma 6, class `once`, −inf where there is none of its shapes.
+    """Face of Lemma 6 → the most charged work on it, class `once`; −inf where the face is empty.
 
-    The five faces are pairs wholly inside only; none wholly inside and no free starts; none paid;
-    M free starts; M free starts and none paid.
+    On "inside" all pairs are wholly inside.  "paid", "free" and "full" have no pair wholly inside,
+    and no free start, no paid visit, and M free starts.  "mixed" has M free starts and no paid
+    visit.
     """
     T = x + s
     A = T + x
@@ -109,16 +128,21 @@ def once_faces(x: Any, s: Any, m1: Any, m2: Any) -> dict[str, Floats]:
 
 
 def largest_m2(x: Any, s: Any, a0: Any, m1: Any, first: Any = 1.0) -> Floats:
-    """The largest m2 that `recompute_cap` allows: two faces are convex up to it; m1 ≤ 2 − a0."""
+    """The largest m2 for which `recompute_cap` holds; `iosim.bounds.unified` lowers m2 to it.
+
+    Not a cap.  Lemma 7 needs it for convexity, and so that m1 + m2 ≤ 2 − a0; the caller ensures
+    m1 ≤ 2 − a0.  `first` as for `recompute_faces`.
+    """
     slope = a0 + (2 - a0) * (np.sqrt(4 + x + s) - 2) / (2 * (2 - first))
     largest: Floats = np.minimum(slope, 2 - a0 - m1)
     return largest
 
 
 def bowed(x: Any, s: Any, a0: Any, m2: Any, first: Any) -> Any:
-    """Whether the charged work is convex along an edge, as `recompute_cap` needs for first ≠ 1.
+    """Whether `recompute_cap` holds for first ≠ 1: the charged work is convex along an edge.
 
-    Lemma 4 of proofs/attention_options.md; it is wherever first = 1.
+    Not a cap.  It is condition (∪) of Lemma 7′ in proofs/attention_options.md, section 5, and true
+    wherever first = 1.
     """
     second = 2 - first
     lean = second - first
@@ -128,9 +152,11 @@ def bowed(x: Any, s: Any, a0: Any, m2: Any, first: Any) -> Any:
 
 
 def recompute_cap(x: Any, s: Any, a0: Any, m1: Any, m2: Any, first: Any = 1.0) -> Floats:
-    """Upper bound on (b/λ)E + (γ/μ)F − m1·(y + C) + m2·(n_paid − y), b = a0 + m1, γ = 2 − a0.
+    """Upper bound on (b/λ)E + (γ/μ)F − m1·(y + C) + m2·(a − y) over all segments, `recompute`.
 
-    For a0 ≥ 0, 0 ≤ m1 ≤ 2 − a0, 0 ≤ m2 ≤ largest_m2; `first` as for `recompute_faces`.
+    b = a0 + m1 and γ = 2 − a0 are weights of the two kinds of products; C, y and a are as for
+    `once_cap`; λ is `first`, and μ = 2 − λ, as for `recompute_faces`.  Holds for a0 ≥ 0, 0 ≤ m1 ≤
+    2 − a0 and 0 ≤ m2 ≤ `largest_m2`, and for first ≠ 1 only where `bowed`; the caller ensures it.
     """
     return _top(*recompute_faces(x, s, a0, m1, m2, first).values())
 
@@ -138,11 +164,14 @@ def recompute_cap(x: Any, s: Any, a0: Any, m1: Any, m2: Any, first: Any = 1.0) -
 def recompute_faces(
     x: Any, s: Any, a0: Any, m1: Any, m2: Any, first: Any = 1.0
 ) -> dict[str, Floats]:
-    """The most on each face of Lemma 7, class `recompute`, −inf where there is none of its shapes.
+    """Face of Lemma 7 → the most charged work on it, class `recompute`; −inf where it is empty.
 
-    Four groups of faces: (A) Q, K hold the inner pairs only, (B) Q, K hold all pairs visited,
-    (C) no second product, (D) O, V hold all pairs visited.  `first` is λ, the share of a pair's
-    products that are of the first kind, times 2; μ = 2 − λ.  It is 1 for d = d_v; else Lemma 7′ of
+    Letters say how many words of Q, K, O and V there are: (A) g = p, words of Q and K for the pairs
+    wholly inside only; (B) g = P, for all pairs visited; (C) no product p·v; (D) words of O and V
+    for all pairs visited.  "paid", "free", "full" and "mixed" are as in `once_faces`.  "inner",
+    "paid words" and "inside" belong to more than one letter.
+
+    `first` is λ = 2d/(d + d_v), and μ = 2 − λ.  It is 1 for d = d_v; else Lemma 7′ of
     proofs/attention_options.md takes the place of Lemma 7, and `bowed` must hold.
     """
     second = 2 - first
@@ -173,8 +202,8 @@ def recompute_faces(
     ratio = b * second / first
     short = np.minimum(r, T_2)
     return {
-        "inner": np.asarray(a0 * T_1 * T_1),
-        "paid words": np.asarray(m2 * T),
+        "inner": a0 * T_1 * T_1,
+        "paid words": m2 * T,
         "inside": _peak(0.0, a0 - c * first / second, c * T_2, T / 4, T_1),
         "A, paid": _peak(-c / (2 * second), m2, c * T_2, second_T, np.sqrt(T)),
         "A, free": _peak(0.0, -(m1 + m2), c * T_2, T_2, r),

@@ -78,7 +78,7 @@ class Formulas:
     entries: list[Any] = field(default_factory=list)
     _places: dict[str, int] = field(default_factory=dict)
     _asked: list[Traced] = field(default_factory=list)
-    _answers: tuple[bool, ...] = ()
+    _answers: tuple[bool, ...] | None = None
 
     def name(self, name: str) -> Traced:
         """A size that people give."""
@@ -105,6 +105,7 @@ class Formulas:
         def along(answers: tuple[bool, ...]) -> Traced:
             self._asked, self._answers = [], answers
             found = value()
+            self._answers = None
             if len(self._asked) == len(answers):
                 return self.of(found)
             condition = self._asked[len(answers)]
@@ -113,7 +114,13 @@ class Formulas:
         return along(())
 
     def answer(self, condition: Traced) -> bool:
-        """Which way a branch goes on the present way through."""
+        """Which way a branch goes in this run of `choose`.
+
+        Raises TypeError outside of it: one way would be left out.  NumPy branches, too, where it
+        compares arrays of objects, such as ``np.asarray`` of a traced value.
+        """
+        if self._answers is None:
+            raise TypeError("a traced value was asked for its truth outside of Formulas.choose")
         self._asked.append(condition)
         at = len(self._asked) - 1
         return at < len(self._answers) and self._answers[at]

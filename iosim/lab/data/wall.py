@@ -1,12 +1,18 @@
-"""The wall: operators of layers on every machine's roofline, and their graphs to fuse by hand.
+"""Data of the lab's view "The wall": operators of layers on each machine's roofline.
 
-All that is shown is here as numbers: flop and bytes of each kernel, the speeds of each machine, and
-which of its limits is what over what.  A least time is the largest of a machine's limits, as in
-`iosim.models.roofline.roof`.
+The view also shows each layer's graph, in which a reader fuses operators by clicking.  `data` is
+what the page gets: `iosim.lab.data.DATA` names it, and the page and the widget call it.
 
-Each legal kernel of each layer is priced for each machine's memory, which takes some ten seconds.
-What that gives is kept in ``wall.json.gz`` next to this file, which
-``python -m iosim.lab.data.wall`` makes again.
+`build_data` computes FLOP and bytes of every legal kernel of every layer, for every machine's
+memory, in about ten seconds.  The page divides them by the machine's speeds; the least time is the
+largest quotient, as in `iosim.models.roofline.roof`.  The result is stored in ``wall.json.gz`` next
+to this file.
+
+Changing this file: `MODELS` and `BATCHES` may change, within the size that
+``tests/lab/test_lab_wall.py`` allows.  Keys and nesting of the JSON are typed in
+``iosim/lab/front/src/views/wall/data.ts``: change both files together.  Numbers come from
+`iosim.models`; add no formula here.  After any change here, or of layers, machines or fusion, run
+``python -m iosim.lab.data.wall``; a test fails until then.
 """
 
 from __future__ import annotations
@@ -46,15 +52,18 @@ _OF = {MATRIX: "products", VECTOR: "others", L2_DRAM: L2_DRAM, SM_L2: SM_L2}
 
 
 def data() -> dict[str, Any]:
-    """The view's part of the payload, as `build_data` gave it."""
+    """What the page gets: the content of ``wall.json.gz``, which `build_data` made."""
     return committed.read(MADE)
 
 
 def build_data() -> dict[str, Any]:
-    """The view's data from today's layers and machines.
+    """Compute the view's data from `MODELS`, `BATCHES` and the registered machines; takes 10 s.
 
-    ``memories`` are words of fast memory, rising, by boundary.  A machine has the place of its own
-    there, at SM↔L2 only where a source gives a speed.
+    Returns:
+        A value for JSON.  ``graphs`` has an entry for each model and phase, ``layers`` one for each
+        graph and batch (see `iosim.lab.data.fusing`).  ``memories`` lists, by boundary, the sizes
+        of fast memory in words, ascending; ``memory`` of a machine is the index of its own size
+        there, at SM↔L2 only if a source gives the bandwidth.
     """
     chips = sorted({m.chip_words(_dtype(m)) for m in MACHINES.values()})
     cores = sorted({m.sm_words(_dtype(m)) for m in MACHINES.values() if m.l2_bytes_per_s})
@@ -94,7 +103,13 @@ def build_data() -> dict[str, Any]:
 
 
 def machine_data(machine: Hardware, memories: dict[str, list[int]]) -> dict[str, Any]:
-    """A machine's limits, its ridge at L2↔DRAM, and each number with its source.
+    """What the page shows of one machine: limits, the ridge at L2↔DRAM, numbers with sources.
+
+    A limit takes ``s`` seconds, or the kernel's amount ``of`` something divided by ``per_s``.
+
+    Args:
+        machine: a registered machine.
+        memories: as in `build_data`; the machine's own sizes must be among them.
 
     >>> from iosim.models.hardware import machine
     >>> found = machine_data(machine("p100"), {"L2↔DRAM": [2097152], "SM↔L2": []})
@@ -137,6 +152,7 @@ def machine_data(machine: Hardware, memories: dict[str, list[int]]) -> dict[str,
 
 
 def _dtype(machine: Hardware) -> str:
+    """The first type of `SIXTEEN` for which the machine has a peak."""
     return next(x for x in SIXTEEN if x in machine.peaks)
 
 
