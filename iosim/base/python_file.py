@@ -32,12 +32,12 @@ def run_statements(
     is tried again without its first decorator, as long as it has another one.
 
     Args:
-        path: the file.  If it is in a package, it can import relatively and from the package's root.
+        path: the file.  If it is in a package, imports relative to it work.
         module: the module that gets the names; a new one if None.
 
     Returns:
         Name → value, and name → reason (the line and the first exception) for names that a
-        failing statement would have defined.  An earlier statement may have defined one of them, too.
+        failing statement would have defined.  Another statement may have defined one of them.
 
     Raises:
         InputError: the file doesn't exist, can't be read, or has a syntax error.
