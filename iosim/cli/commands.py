@@ -48,7 +48,8 @@ EXAMPLES = {
     "cache": "flash2 --N 1024 --d 64 --M 24Ki",
     "kernel count": f"{_KERNEL} --const BLOCK=64",
     "kernel tiles": f"{_KERNEL} --vary BLOCK=32,64,128",
-    "kernel cache": f"{_KERNEL} --const BLOCK=64 --capacity 1KiB,4KiB",
+    "kernel sweep": f"{_KERNEL} --const BLOCK=64 --vary columns=1024:65536:x2",
+    "kernel cache": f"{_KERNEL} --const BLOCK=64 --bytes 1KiB,4KiB",
     "gpu emit": "flash2 --N 4096 --d 64 --M 64Ki",
     "gpu replay": "experiments/data/gpu/h200",
     "gpu figure": "experiments/data/gpu/h200 figure",
@@ -168,6 +169,10 @@ COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
             "cache": (
                 "iosim.cli.kernel:cache",
                 "Replay a Triton kernel's references through a cache that its programs share.",
+            ),
+            "sweep": (
+                "iosim.cli.kernel:sweep",
+                "Count the words of a Triton kernel at many sizes and with many constants.",
             ),
             "tiles": (
                 "iosim.cli.kernel:tiles",

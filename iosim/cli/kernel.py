@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -12,18 +13,22 @@ from iosim.base.errors import InputError
 from iosim.base.reading import read_mask
 from iosim.cache import POLICIES, CacheFamily, count_words
 from iosim.cli import options as opt
-from iosim.core.units import parse_words
+from iosim.core.units import parse_range, parse_words
+from iosim.kernel.closing import NoClosedForm
 from iosim.kernel.compiler import read_capability
 from iosim.kernel.configs import rank_configs, vary_constants
 from iosim.kernel.count import KernelCount, count_kernel, lower_call
 from iosim.kernel.distance import measure_distance
 from iosim.kernel.expression import calculate
+from iosim.kernel.formula import derive_formula
 from iosim.kernel.launch import KernelCall, describe_launch
 from iosim.kernel.roles import find_roles
 from iosim.kernel.show import COLUMNS, to_config_lines, to_config_rows, to_lines, to_rows
 from iosim.kernel.source import KernelSource, load_kernel
 from iosim.kernel.stream import to_stream
+from iosim.kernel.sweep import split_varied, sweep_kernel
 from iosim.models.hardware import MACHINES
+from iosim.report.table import write_csv
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,6 +73,14 @@ _LAUNCH = (
 )
 
 
+def _vary(**more: Any) -> Callable[[F], F]:
+    """The option of what varies."""
+    text = "values to compare, like BLOCK=64,128 or N=1024:65536:x2; several make a lattice"
+    return click.option(
+        "--vary", "varied", multiple=True, metavar="NAME=VALUE,…", help=text, **more
+    )
+
+
 def launch_options(command: F) -> F:
     """The kernel and the options of its launch."""
     for one in reversed(_LAUNCH):
@@ -89,11 +102,13 @@ def launch_options(command: F) -> F:
     metavar="TENSOR=ARGUMENT,…",
     help="which argument is Q, K, V, O, or A, B, C; by default as the products say",
 )
+@click.option("--formulas", is_flag=True, help="print words as formulas of the arguments, too")
 @opt.as_json
 def count(
     kernel: str,
     gpu: str | None,
     reuse: bool,
+    formulas: bool,
     solves: str | None,
     roles: str | None,
     as_json: bool,
@@ -114,32 +129,32 @@ def count(
         far = measure_distance(answer, read_roles(roles, call), read_sizes(solves, call))
     elif roles is not None:
         raise InputError("roles need sizes: give --solves, like --solves N=4096,d=64,heads=16")
+    words = list_formulas(answer, call, capability) if formulas else []
     if as_json:
-        more = {"distance": far.to_dict()} if far else {}
+        more: dict[str, Any] = {"distance": far.to_dict()} if far else {}
+        if formulas:
+            more["formulas"] = [{"reference": k, "argument": n, "words": x} for k, n, x in words]
         opt.print_json(answer.to_dict() | more)
         return
     print_count(answer)
+    for kind, name, text in words:
+        click.echo(f"{kind} {name}: {text} words")
     for line in far.to_lines() if far else ():
         click.echo(line)
 
 
 @click.command()
 @launch_options
-@click.option(
-    "--vary",
-    multiple=True,
-    metavar="NAME=VALUE,…",
-    help="values of a constant to compare; several make a lattice; by default the autotune list",
-)
+@_vary()
 @opt.as_json
-def tiles(kernel: str, gpu: str | None, vary: Sequence[str], as_json: bool, **given: Any) -> None:
+def tiles(kernel: str, gpu: str | None, varied: Sequence[str], as_json: bool, **given: Any) -> None:
     """Compare the constants of a Triton kernel: the fewest bytes first.
 
-    Its own autotune list, or a lattice. With --gpu, each is compiled: whether it fits, and how many
-    programs an SM has at once.
+    Its own autotune list, or what --vary gives. With --gpu, each is compiled: whether it fits, and
+    how many programs an SM has at once.
     """
     source = load_kernel(kernel)
-    choices = vary_constants(source, dict(map(read_values, vary)))
+    choices = vary_constants(source, dict(map(read_values, varied)))
     machine = MACHINES.get(gpu.lower()) if gpu else None
     configs = rank_configs(
         choices, read_launch(source, **given), machine, read_capability(gpu) if gpu else None
@@ -152,6 +167,58 @@ def tiles(kernel: str, gpu: str | None, vary: Sequence[str], as_json: bool, **gi
         click.echo(line)
 
 
+def list_formulas(
+    answer: KernelCount, call: KernelCall, capability: int | None
+) -> list[tuple[str, str, str]]:
+    """Reference, argument and formula; none, with the reason, for a kernel that has no formulas.
+
+    Raises:
+        AssertionError: a formula differs from the count by evaluation.
+    """
+    try:
+        found = derive_formula(call, capability)
+    except NoClosedForm as error:
+        opt.remark(f"no formulas, only this count: {error}")
+        return []
+    words = found.count_many({name: call.values[name] for name in found.sizes})
+    for (kind, name), n in words.items():
+        counted = answer.words(kind).get(name, 0)
+        assert int(n) == counted, f"the formula of {kind} {name} is {n} words, not {counted}"
+    return [(kind, name, str(x)) for (kind, name), x in found.words().items()]
+
+
+@click.command()
+@launch_options
+@_vary(required=True)
+@opt.path("--csv", "also write the rows as CSV", type=opt.FILE)
+@opt.as_json
+def sweep(
+    kernel: str,
+    gpu: str | None,
+    varied: Sequence[str],
+    csv: Path | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Count the words of a Triton kernel at many sizes and with many constants.
+
+    By formulas, where the kernel has them: a million sizes take about a second.
+    """
+    source = load_kernel(kernel)
+    lattice = dict(read_values(x, ranges=True) for x in varied)
+    sizes, constants = split_varied(lattice, source.constants, source.arguments)
+    describe = read_launch(source, **given)
+    found = sweep_kernel(lambda n, c: describe(c, n), sizes, constants)
+    for line in found.remarks:
+        opt.remark(line)
+    if csv is not None:
+        write_csv(csv, found.table.rows)
+    if as_json:
+        opt.print_json(list(found.table.rows))
+        return
+    opt.print_rows(found.table.rows)
+
+
 def read_launch(
     source: KernelSource,
     grid: str,
@@ -160,16 +227,19 @@ def read_launch(
     constants: Sequence[str],
     data: Sequence[str],
     descriptors: Sequence[str],
-) -> Callable[[Mapping[str, Any]], KernelCall]:
-    """A launch as typed, as a function of constants that are not."""
+) -> Callable[..., KernelCall]:
+    """A launch as typed, as a function of constants, and of sizes, that are not."""
     numbers = {n: read_number("--arg", n, text) for n, text in read_pairs("--arg", arguments)}
     kinds = dict(read_pairs("--type", types))
     own = {name: read_value(text) for name, text in read_pairs("--const", constants)}
     arrays = {name: read_mask(file) for name, file in read_pairs("--data", data)}
     tensors = dict(read_pairs("--desc", descriptors))
-    return lambda more: describe_launch(
-        source, grid, numbers, kinds, {**own, **more}, arrays, tensors
-    )
+
+    def describe(more: Mapping[str, Any], sizes: Mapping[str, int] | None = None) -> KernelCall:
+        every = {**numbers, **(sizes or {})}
+        return describe_launch(source, grid, every, kinds, {**own, **more}, arrays, tensors)
+
+    return describe
 
 
 def read_roles(text: str | None, call: KernelCall) -> dict[str, str]:
@@ -190,18 +260,25 @@ def read_sizes(text: str, call: KernelCall) -> dict[str, Any]:
     return {k: bool(v) if k == "causal" else v for k, v in sizes.items()}
 
 
-def read_values(text: str) -> tuple[str, list[Any]]:
+def read_values(text: str, ranges: bool = False) -> tuple[str, list[Any]]:
     """``NAME=1,2,3`` as a name and its values.
+
+    Args:
+        ranges: whether ranges, such as 64:1024:x2, are taken.
 
     Raises:
         InputError: without a name or a value.
 
     >>> read_values("BLOCK=64,128")
     ('BLOCK', [64, 128])
+    >>> read_values("N=64:256:x2", ranges=True)
+    ('N', [64, 128, 256])
     """
     name, _, values = text.partition("=")
     if not name.strip() or not values.strip():
         raise InputError(f"--vary {text!r} is no NAME=VALUE,VALUE")
+    if ranges and ":" in values:
+        return name.strip(), parse_range(name.strip(), values)
     return name.strip(), [read_value(x.strip()) for x in values.split(",")]
 
 

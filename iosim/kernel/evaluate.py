@@ -129,12 +129,14 @@ class CallValues:
 
 
 _Ids = tuple[Array, Array, Array]
+Watch = Callable[[str, Array], None]
 
 
 def evaluate(
     functions: Mapping[str, IrFunction],
     launch: CallValues,
     observe: Callable[[list[Reference]], None],
+    watch: Watch | None = None,
 ) -> FloatOperations:
     """Report every reference of a launch, and count its floating-point operations.
 
@@ -146,6 +148,8 @@ def evaluate(
         observe: is called once for each part of the grid, with the part's references.  If it
             raises `ArrayTooLarge`, it must have stored nothing: the part is halved, and both
             halves are evaluated.
+        watch: called with each integer that is no tile: its name, and its values in the programs
+            that compute it.
 
     Returns:
         The floating-point operations that all programs execute.
@@ -161,6 +165,7 @@ def evaluate(
         seen: list[Reference] = []
         ids = _open_grid(origin, shape)
         part = _Part(functions, needed, launch, ids, shape, seen.append)
+        part.watch = watch
         try:
             done = part.run_kernel(kernel)
             observe(seen)
@@ -262,6 +267,7 @@ class _Part:
         self.needed: set[str] = set()
         self.relevant: dict[tuple[int, int], list[IrOperation]] = {}  # by block and what is needed
         self.written: set[str] = set()
+        self.watch: Watch | None = None
 
     def run_kernel(self, kernel: IrFunction) -> FloatOperations:
         """Run the kernel for the part's programs; its floating-point operations."""
@@ -351,6 +357,8 @@ class _Part:
             env[op.results[0]] = constant(self.launch.grid[_AXES[op.text.split()[0]]])
         elif op.name in OPERATIONS:
             self.apply(op, env)
+            if self.watch is not None:
+                self.show_scalar(self.watch, op, env, active)
         else:
             self.refuse(op, f"an address or a bound depends on {op.name}")
 
@@ -368,6 +376,15 @@ class _Part:
             op.results, out if isinstance(out, tuple) else (out,), strict=True
         ):
             env[result] = value
+
+    def show_scalar(
+        self, watch: Watch, op: IrOperation, env: dict[str, Value], active: Array
+    ) -> None:
+        """Report an integer that is no tile, in the programs that compute it."""
+        value = env[op.results[0]]
+        if isinstance(value, SeparableTile) and not value.rank and not value.is_mask:
+            live = np.broadcast_to(active, self.shape)
+            watch(op.results[0], np.broadcast_to(value.dense(), self.shape)[live])
 
     def refuse(self, op: IrOperation, why: str) -> None:
         """Raise UnsupportedKernel with the line of the source and the reason."""

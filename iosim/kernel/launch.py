@@ -36,6 +36,7 @@ class KernelCall:
         descriptors: shape and strides of tensors that come as descriptors.
         remarks: what was assumed, a sentence each.
         assumed: numbers that have no value; where nothing needs them, their type doesn't matter.
+        grid_text: the grid as expressions of arguments and constants; "" where only numbers came.
 
     >>> from iosim.kernel import load_kernel
     >>> softmax = load_kernel("docs/examples/softmax.py::softmax")
@@ -54,6 +55,7 @@ class KernelCall:
     descriptors: dict[str, Any] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
+    grid_text: str = ""
 
     def to_evaluate(self) -> CallValues:
         """What `iosim.kernel.evaluate` takes."""
@@ -110,7 +112,7 @@ def describe_launch(
     shape = read_grid(grid, {**values, **chosen})
     call = KernelCall(source, shape, kinds, chosen, values, {}, options, dict(data or {}))
     call.descriptors = _read_descriptors(kinds, descriptors or {}, {**values, **chosen})
-    call.remarks = remarks
+    call.remarks, call.grid_text = remarks, grid
     numbers = {n for n, kind in kinds.items() if "*" not in kind} - call.descriptors.keys()
     call.assumed = [n for n in numbers if n not in values]
     return specialize(call)

@@ -399,13 +399,20 @@ def make_pointer(op: IrOperation, address: SeparableTile | Pointer) -> Pointer:
 
 def make_descriptor(op: IrOperation, pointer: Pointer, *rest: SeparableTile) -> Descriptor:
     """``tt.make_tensor_descriptor`` and ``tt.make_tensor_ptr``."""
-    tile = tile_shape(op.types[-1]) or _pointer_tile(op.types[-1])
+    tile = descriptor_tile(op.types[-1])
     n = len(tile)
     shape, strides, starts = rest[:n], rest[n : 2 * n], rest[2 * n :]
     return Descriptor(pointer, shape, strides, tile, starts)
 
 
-def _pointer_tile(type_: str) -> tuple[int, ...]:
+def descriptor_tile(type_: str) -> tuple[int, ...]:
+    """The tile of a descriptor's or a block pointer's type.
+
+    >>> descriptor_tile("<f16>, <32x16xf16>"), descriptor_tile("!tt.ptr<tensor<8x4xf16>>")
+    ((32, 16), (8, 4))
+    """
+    if shape := tile_shape(type_):
+        return shape
     match = re.search(r"<((?:\d+x)+)", type_)
     return tuple(int(n) for n in match[1].split("x") if n) if match else ()
 

@@ -62,15 +62,23 @@ class _Symbols:
 
     Args:
         open_: the edges of the tiles of open loops.
+        known: names that have a value.
     """
 
-    def __init__(self, program: Program, open_: Mapping[Edge, Any] | None = None) -> None:
-        self.program, self.open = program, dict(open_ or {})
+    def __init__(
+        self,
+        program: Program,
+        open_: Mapping[Edge, Any] | None = None,
+        known: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.program, self.open, self.known = program, dict(open_ or {}), known or {}
         self._least = leasts(program)
 
     def name(self, name: Name) -> Any:
         if isinstance(name, Edge):
             return self.open[name]
+        if name in self.known:
+            return sympy.sympify(self.known[name])
         return sym(name, self._least.get(name, 1))
 
     def affine(self, value: Affine) -> Any:
@@ -128,7 +136,7 @@ class _Symbols:
         last = first + 1 if step is None else _smaller(first + by, stop)
         trips = sympy.ceiling((stop - start) / by)
         open_ = inside(self.open, tile, (first, last))
-        return _Symbols(self.program, open_), (number, 0, trips - 1)
+        return _Symbols(self.program, open_, self.known), (number, 0, trips - 1)
 
     def most(self, level: Level) -> Any:
         inner, limits = self, []
@@ -211,13 +219,30 @@ class Formula(Displayed):
         return counts, _number(self.peak_words, at)
 
 
+def derive_words(program: Program, known: Mapping[str, Any] | None = None) -> dict[Key, Any]:
+    """The words of a program by direction and tensor, as expressions.
+
+    Args:
+        known: sizes or tiles that have a value: a number, or a sympy expression.
+
+    Raises ProgramError where a transfer is not linear in a tile, so that no closed form exists.
+
+    >>> from iosim import algorithm
+    >>> derive_words(algorithm("flash2").program, {"B_r": 128})["load", "K"]
+    N*d*heads*ceiling(N/128)
+    """
+    symbols = _Symbols(program, known=known)
+    counts = close(program).counts
+    return {key: sympy.sympify(poly.evaluate(symbols)) for key, poly in counts.items()}
+
+
 def count(program: Program) -> Formula:
     """Derive the exact formulas of a program.
 
     Raises ProgramError where a transfer is not linear in a tile, so that no closed form exists.
     """
     closed, symbols = close(program), _Symbols(program)
-    words = {key: sympy.sympify(poly.evaluate(symbols)) for key, poly in closed.counts.items()}
+    words = derive_words(program)
     peak_words = highest(closed.peak, symbols)
     # That sizes are positive integers is an assumption of the symbols themselves.
     extents = {

@@ -1,0 +1,156 @@
+"""The words of a kernel as formulas in its integer arguments, at any sizes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iosim.core.counting.numbers import IntArray, count_many
+from iosim.core.program.ir import Loop, Program
+from iosim.core.program.space import leasts
+from iosim.kernel.closing import close_kernel
+from iosim.kernel.count import lower_call
+from iosim.kernel.launch import KernelCall
+from iosim.kernel.linear import NamedSizes
+from iosim.kernel.nests import FAR
+
+if TYPE_CHECKING:
+    from sympy import Expr
+
+
+@dataclass(frozen=True)
+class KernelFormula:
+    """The words that a kernel moves, as formulas in its integer arguments.
+
+    Attributes:
+        program: the kernel as a program; numbers are axes that are called by their digits.
+        named: sizes of the program that follow from the arguments.
+
+    >>> from iosim.kernel import derive_formula, describe_launch, load_kernel
+    >>> attention = load_kernel("docs/examples/attention.py::attention")
+    >>> constants = {"D": 64, "BR": 128, "BC": 64, "CAUSAL": False}
+    >>> call = describe_launch(attention, "cdiv(N, BR), 8", {"N": 1000}, {}, constants)
+    >>> formula = derive_formula(call)
+    >>> formula.sizes, formula.words()["load", "K"]
+    (['N'], 512*N*ceiling(N/128))
+    >>> formula.count_many({"N": [1000, 4096, 10**6]})["load", "K"].tolist()
+    [4096000, 67108864, 4000256000000]
+    """
+
+    program: Program
+    named: NamedSizes
+
+    @functools.cached_property
+    def sizes(self) -> list[str]:
+        """The arguments that the words depend on."""
+        found, todo = set[str](), list(leasts(self.program))
+        while todo:
+            name = todo.pop()
+            if name in self.named.made:
+                todo += [str(n) for x in self.named.made[name][1] for n in x.names]
+            elif not name.isdigit() and name != FAR:
+                found.add(name)
+        return sorted(found)
+
+    def words(self) -> dict[tuple[str, str], Expr]:
+        """(kind, argument) → words, as a sympy expression in `sizes`.
+
+        Raises:
+            ProgramError: words that no sum of these closes.
+        """
+        import sympy
+
+        from iosim.core.counting.symbols import derive_words, sym
+
+        symbols = self.named.values({n: sym(n) for n in self.sizes}, _symbolic_rules())
+        known: dict[str, Any] = {n: int(n) for n in leasts(self.program) if n.isdigit()}
+        words = derive_words(self.program, {**symbols, **known, FAR: sympy.oo})
+        return {_to_kind(key): _simplify(x) for key, x in words.items()}
+
+    def count_many(self, columns: Mapping[str, Any]) -> dict[tuple[str, str], IntArray]:
+        """The words at many sizes at once.
+
+        Args:
+            columns: a number or an int64 array for each of `sizes`, which broadcast together.
+
+        Returns:
+            (kind, argument) → words, int64 arrays of the common shape.
+
+        Raises:
+            InputError: a size is missing, unknown or not positive.
+        """
+        names = leasts(self.program)
+        known: dict[str, Any] = {n: int(n) for n in names if n.isdigit()}
+        given = {n: x if np.ndim(x) == 0 else np.asarray(x) for n, x in columns.items()}
+        every = self.named.values(given) | known
+        if FAR in names:
+            every[FAR] = _far(self.program, every)
+        every = {n: x for n, x in every.items() if n in names}
+        return {_to_kind(k): v for k, v in count_many(self.program, every).items()}
+
+
+def derive_formula(launch: KernelCall, capability: int | None = None) -> KernelFormula:
+    """The words of a launch's kernel as formulas in its integer arguments.
+
+    Constants, and arguments that are 1, are numbers: other ones are another kernel.
+
+    Args:
+        launch: the kernel and its launch, with its grid as text.
+        capability: of the GPU whose TTIR is read; an H100's, where none is given.
+
+    Raises:
+        NoClosedForm: a mask, a bound or the grid is no sum of sizes and positions.
+
+    >>> from iosim.kernel import describe_launch, load_kernel
+    >>> softmax = load_kernel("docs/examples/softmax.py::softmax")
+    >>> call = describe_launch(softmax, "8", {"columns": 1000}, {}, {"BLOCK": 256})
+    >>> derive_formula(call).words()["load", "x"]
+    16*columns
+    """
+    closed = close_kernel(lower_call(launch, capability), launch)
+    return KernelFormula(closed.program, closed.sizes)
+
+
+def _symbolic_rules() -> dict[str, Callable[..., Any]]:
+    """What each kind of size is as an expression."""
+    import sympy
+
+    return {
+        "ceil": lambda x, by: sympy.ceiling(x[0] / sympy.Integer(by)),
+        "floor": lambda x, by: sympy.floor(x[0] / sympy.Integer(by)),
+        "mod": lambda x, by: sympy.Mod(x[0], by),
+        "product": lambda x, by: sympy.Mul(*x),
+        "min": lambda x, by: sympy.Min(*x),
+    }
+
+
+def _to_kind(key: tuple[str, str]) -> tuple[str, str]:
+    way, tensor = key
+    name, atomic, _ = tensor.partition(" atomic")
+    return ("atomic" if atomic else way, name)
+
+
+def _far(program: Program, columns: Mapping[str, Any]) -> Any:
+    """An axis that is longer than where any span of it may end."""
+    total: Any = sum(np.abs(np.asarray(x, np.int64)) for x in columns.values())
+    factor = 1
+    for node in program.nodes:
+        if isinstance(node, Loop) and node.span.axis == FAR:
+            bounds = node.span.start, node.span.stop
+            factor *= 2 + sum(abs(c) for x in bounds for _, c in x.terms)
+            total = total + sum(abs(x.const) for x in bounds)
+    return total * factor
+
+
+def _simplify(words: Expr) -> Expr:
+    """Sums of one term as their term."""
+    import sympy
+
+    return words.replace(
+        lambda x: isinstance(x, sympy.Sum) and x.limits[0][1] == x.limits[0][2],
+        lambda x: x.doit(),
+    )
