@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -118,7 +119,8 @@ def _factors(node: ast.expr, constants: Mapping[str, Any], sizes: NamedSizes) ->
         return both[0] + both[1]
     if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "cdiv":
         size, divisor = (_factors(x, constants, sizes) for x in node.args)
-        if len(size) == len(divisor) == 1 and (by := divisor[0].number):
+        by = math.prod(x.number or 0 for x in divisor)
+        if len(size) == 1 and by > 0:
             if (known := size[0].number) is not None:
                 return [LinearSum.of(-(-known // by))]
             return [sizes.divide("ceil", size[0], by) if by > 1 else size[0]]

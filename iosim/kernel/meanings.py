@@ -97,6 +97,13 @@ def _conjoin(_: Launched, __: IrOperation, a: Any, b: Any) -> Conditions | Unkno
     return Unknown("and of integers")
 
 
+def _multiply(launched: Launched, op: IrOperation, a: Any, b: Any) -> Any:
+    """The product; of two masks, where both hold."""
+    if isinstance(a, Conditions) and isinstance(b, Conditions):
+        return _conjoin(launched, op, a, b)
+    return linear.multiply(a, b)
+
+
 def _divide(launched: Launched, op: IrOperation, a: Any, b: Any, which: int) -> Any:
     divisor = b.number if isinstance(b, LinearTile) else None
     if isinstance(a, MixedId) and isinstance(b, LinearTile) and b.base is not None:
@@ -195,7 +202,7 @@ MEANINGS: dict[str, Callable[..., Any]] = {
     "arith.constant": _read_constant,
     "arith.addi": lambda _, __, a, b: linear.add(a, b),
     "arith.subi": lambda _, __, a, b: linear.add(a, linear.scale(b, -1)),
-    "arith.muli": lambda _, __, a, b: linear.multiply(a, b),
+    "arith.muli": _multiply,
     "arith.divsi": lambda c, op, a, b: _divide(c, op, a, b, 0),
     "arith.divui": lambda c, op, a, b: _divide(c, op, a, b, 0),
     "arith.remsi": lambda c, op, a, b: _divide(c, op, a, b, 1),
