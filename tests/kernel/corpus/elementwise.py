@@ -164,17 +164,11 @@ def copy_one(out, x, to, i):
     tl.store(out + to, tl.load(x + i))
 
 
-@triton.jit(noinline=True)
-def double(value):
-    return value * 2
-
-
 @triton.jit
 def calls(out, x, heads, n, by, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
     at, kept = places(pid, n, BLOCK)
     tl.store(out + at, tl.load(x + at, mask=kept, other=0.0), mask=kept)
-    tl.store(out + pid, double(tl.load(x + pid)))
     copy_one(heads, x, pid, shift(pid, by, n))
 
 
@@ -385,3 +379,20 @@ def launch_in_stages(rng):
     out, x = np.zeros((2, n), "f4")
     given = {"out": out, "x": x, "n": n, "num_stages": stages, "BLOCK": 16}
     return (triton.cdiv(n, 16 * stages),), given
+
+
+@triton.jit(noinline=True)
+def double(value):
+    return value * 2
+
+
+@triton.jit
+def doubled(out, x):
+    i = tl.program_id(0)
+    tl.store(out + i, double(tl.load(x + i)))
+
+
+def launch_doubled(rng):
+    n = int(rng.integers(1, 40))
+    out, x = np.zeros((2, n), "f4")
+    return (n,), {"out": out, "x": x}
