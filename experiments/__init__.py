@@ -25,8 +25,8 @@ from iosim.report.table import write_csv
 from iosim.sweep import Folder, Sweep, collect, processes, query, serial
 
 DATA = Path(__file__).parent / "data"
-# Okabe and Ito's colours for schedules; black is for bounds.
-COLOURS = (*PALETTE[:6], "#7F7F7F")
+# Okabe and Ito's colors for schedules; black is for bounds.
+COLORS = (*PALETTE[:6], "#7F7F7F")
 Rows = list[dict[str, Any]]
 
 # What these experiments were run with; a schedule that is registered later has to be added here.

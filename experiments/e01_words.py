@@ -15,7 +15,7 @@ from iosim.report.exponents import fit_exponent
 from iosim.report.plot import MARKERS, STYLE, WIDTH, WORDS, pyplot, save
 from iosim.report.table import read_csv
 
-from . import COLOURS, SCHEDULES, Experiment, Rows, digits, run_main, swept
+from . import COLORS, SCHEDULES, Experiment, Rows, digits, run_main, swept
 
 N, DS = 4096, (32, 64, 128)
 COLUMNS = (
@@ -133,7 +133,7 @@ def _panel(axes: Any, rows: Rows, d: int) -> None:
         points = [(r["M_words"], r["total_words"]) for r in rows if r["algorithm"] == name]
         axes.plot(
             *zip(*points, strict=True),
-            color=COLOURS[k],
+            color=COLORS[k],
             marker=MARKERS[k],
             label=name,
             markevery=(k, len(SCHEDULES)),

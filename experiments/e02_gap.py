@@ -23,7 +23,7 @@ from iosim.report.plot import (
 )
 from iosim.report.table import read_csv
 
-from . import COLOURS, SCHEDULES, Experiment, Rows, digits, run_main, swept
+from . import COLORS, SCHEDULES, Experiment, Rows, digits, run_main, swept
 
 N, DS, SHOWN = 2**18, (32, 64, 128), 64
 EVERY = (*SCHEDULES, "flash2_log", "flash2_parts", "small_tiles")
@@ -63,7 +63,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
     with plt.rc_context(STYLE):
         figure, (left, right) = plt.subplots(2, 1, figsize=(WIDTH, 8.4))
         for k, name in enumerate(EVERY):
-            turn, same = divmod(k, len(COLOURS))
+            turn, same = divmod(k, len(COLORS))
             points = [
                 (r["M_words"] / r["d"] ** 2, r["gap"])
                 for r in rows
@@ -71,7 +71,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
             ]
             left.plot(
                 *zip(*points, strict=True),
-                color=COLOURS[same],
+                color=COLORS[same],
                 marker=MARKERS[same],
                 linestyle=LINES[turn],
                 label=name,

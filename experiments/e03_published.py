@@ -246,20 +246,20 @@ def _describe(rows: Rows) -> str:
 
 
 def _look(source: str) -> dict[str, Any]:
-    mark, colour, size = MARKS[source]
-    face = "none" if mark == "s" else colour
+    mark, color, size = MARKS[source]
+    face = "none" if mark == "s" else color
     return {
         "marker": mark,
         "linestyle": "none",
         "markersize": size,
         "markerfacecolor": face,
-        "markeredgecolor": colour if mark in "s|" else "black",
+        "markeredgecolor": color if mark in "s|" else "black",
         "markeredgewidth": 1.6 if mark in "s|" else 0.8,
     }
 
 
 def _label(axes: Any, rows: Rows, y: float) -> None:
-    """Each number once, neighbours above and below by turns; formulas also with their schedule."""
+    """Each number once, neighbors above and below by turns; formulas also with their schedule."""
     groups: list[Rows] = []
     for r in sorted(rows, key=lambda r: r["hbm_gb"]):
         if groups and r["hbm_gb"] < 1.03 * groups[-1][0]["hbm_gb"]:
@@ -272,7 +272,7 @@ def _label(axes: Any, rows: Rows, y: float) -> None:
         before = first / ends[k - 1][1] if k else 9.0
         after = ends[k + 1][0] / last if k + 1 < len(ends) else 9.0
         side = -side if before < 1.3 else 1
-        # Away from the neighbour that is nearer.
+        # Away from the neighbor that is nearer.
         to = "right" if after < 1.6 <= before else "left" if before < 1.6 <= after else "center"
         low, high = f"{first:.3g}", f"{last:.3g}"
         formulas = [r for r in group if (r["source"], r["passes"]) == ("iosim's formula", FORWARD)]

@@ -153,13 +153,13 @@ def _marks(axes: Any, rows: Rows) -> None:
     seen = set()
     for r in rows:
         block = r["what"].startswith("FlashAttention-2")
-        mark, colour = ("o", PALETTE[5]) if block else styles[r["what"][0]]
+        mark, color = ("o", PALETTE[5]) if block else styles[r["what"][0]]
         label = "FlashAttention-2's blocks" if block else r["what"]
         axes.plot(
             r["B_r"],
             r["B_c"],
             mark,
-            color=colour,
+            color=color,
             markeredgecolor="black",
             markersize=13 if mark == "*" else 7,
             clip_on=False,
@@ -175,9 +175,9 @@ def _rule(axes: Any, rows: Rows) -> None:
         ("without_min", "^", "B_r = ⌈M/4d⌉", PALETTE[1]),
         ("with_min", "o", "B_r = min(⌈M/4d⌉, d), the paper's", PALETTE[0]),
     )
-    for column, mark, label, colour in styles:
+    for column, mark, label, color in styles:
         y = [r[f"peak_{column}_words"] / r["M_words"] for r in rows]
-        axes.plot(x, y, color=colour, marker=mark, label=label)
+        axes.plot(x, y, color=color, marker=mark, label=label)
     axes.axhline(1, color="black", linewidth=1)
     axes.axvline(4, color="grey", linestyle=":", linewidth=1.2)
     axes.annotate(

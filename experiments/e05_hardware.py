@@ -74,7 +74,7 @@ def draw(folder: Path, stem: Path) -> list[Path]:
 
 def _upper(axes: Any, rows: Rows) -> None:
     names = list(dict.fromkeys(r["algorithm"] for r in rows))
-    colours = (*PALETTE, "#7F7F7F", "#882255")
+    colors = (*PALETTE, "#7F7F7F", "#882255")
     marks = MARKERS + "*h"
     for k, name in enumerate(names):
         mine = [r for r in rows if r["algorithm"] == name]
@@ -83,8 +83,8 @@ def _upper(axes: Any, rows: Rows) -> None:
                 [r[f"model_{way}_bytes"] for r in mine],
                 [_unexplained(r, way) for r in mine],
                 marks[k % len(marks)],
-                color=colours[k % len(colours)],
-                markerfacecolor=colours[k % len(colours)] if way == "load" else "none",
+                color=colors[k % len(colors)],
+                markerfacecolor=colors[k % len(colors)] if way == "load" else "none",
                 label=name if way == "load" else None,
             )
     every = [r[f"model_{way}_bytes"] for r in rows for way in ("load", "store")]
@@ -105,14 +105,14 @@ def _lower(axes: Any, rows: Rows) -> None:
         (False, "plain launches", "s", PALETTE[1]),
     )
     drift = ("drift_least_bytes", "drift_most_bytes")
-    for in_step, label, mark, colour in kinds:
+    for in_step, label, mark, color in kinds:
         mine = [r for r in rows if r["in_step"] == in_step]
         axes.plot(
             [r["predicted_read_bytes"] for r in mine],
             [r["ratio"] for r in mine],
             mark,
-            color=colour,
-            markerfacecolor=colour if in_step else "none",
+            color=color,
+            markerfacecolor=color if in_step else "none",
             markersize=6,
             label=label,
         )
@@ -121,7 +121,7 @@ def _lower(axes: Any, rows: Rows) -> None:
                 axes.plot(
                     [r["predicted_read_bytes"]] * 2,
                     [r[x] / r["predicted_read_bytes"] for x in drift],
-                    color=colour,
+                    color=color,
                     linewidth=3,
                     alpha=0.3,
                     solid_capstyle="butt",

@@ -267,7 +267,7 @@ def _describe(rows: Rows) -> str:
     )
 
 
-_COLOURS = dict(zip((*SCHEDULES, "matmul"), PALETTE, strict=False))
+_COLORS = dict(zip((*SCHEDULES, "matmul"), PALETTE, strict=False))
 _MARKS = dict(zip((*NAMES, FEED_FORWARD), MARKERS, strict=False))
 # What ran → how it is drawn: emitted kernels in black, PyTorch's in grey.
 _RUNS = {
@@ -294,7 +294,7 @@ def _roofline(axes: Any, at: str, column: str, machine: dict[str, Any], rows: Ro
             r[f"{column}_flop_per_byte"],
             r["tflop_per_s"],
             _MARKS[r["model"]],
-            color=_COLOURS[r["schedule"]],
+            color=_COLORS[r["schedule"]],
             markersize=7,
             alpha=0.85,
             zorder=3,
@@ -306,12 +306,12 @@ def _roofline(axes: Any, at: str, column: str, machine: dict[str, Any], rows: Ro
 def _points(axes: Any, column: str, runs: Rows) -> None:
     for r in runs:
         if r[f"{column}_flop_per_byte"]:
-            mark, colour = _RUNS[r["who"]]
+            mark, color = _RUNS[r["who"]]
             axes.plot(
                 r[f"{column}_flop_per_byte"],
                 r["tflop_per_s"],
                 mark,
-                color=colour,
+                color=color,
                 markersize=6,
                 markerfacecolor="none",
                 zorder=4,
@@ -319,8 +319,8 @@ def _points(axes: Any, column: str, runs: Rows) -> None:
 
 
 def _legends(figure: Any, axes: Any) -> None:
-    """What colours say, what shapes say, and how measured runs are drawn."""
-    schedules = [axes.plot([], [], "o", color=c, label=x)[0] for x, c in _COLOURS.items()]
+    """What colors say, what shapes say, and how measured runs are drawn."""
+    schedules = [axes.plot([], [], "o", color=c, label=x)[0] for x, c in _COLORS.items()]
     models = [
         axes.plot([], [], m, color="grey", label=NAMES.get(x, "product"))[0]
         for x, m in _MARKS.items()
@@ -332,7 +332,7 @@ def _legends(figure: Any, axes: Any) -> None:
         for x, (m, c) in _RUNS.items()
     ]
     for handles, title, place, columns in (
-        (schedules, "colour: schedule", 0.155, 2),
+        (schedules, "color: schedule", 0.155, 2),
         (models, "shape: model", 0.465, 2),
         (runs, "measured on an H200", 0.81, 2),
     ):

@@ -39,7 +39,7 @@ SEARCHES: dict[str, dict[str, bool]] = {
     "best in an SM": {"sm": True},
     "best": {},
 }
-COLOURS = {
+COLORS = {
     "none": "#7F7F7F",
     "inductor-cpu": PALETTE[4],
     "paper": PALETTE[1],
@@ -122,7 +122,7 @@ def _chains(axes: Any, rows: Rows) -> None:
     k = [r["k"] for r in rows]
     for name, label in (("none", "one by one: 2kn"), ("best", "one kernel: 2n")):
         axes.plot(
-            k, [r[f"words_{name}"] / 2**20 for r in rows], "o-", color=COLOURS[name], label=label
+            k, [r[f"words_{name}"] / 2**20 for r in rows], "o-", color=COLORS[name], label=label
         )
     axes.set(
         xlabel="element-wise operators k",
@@ -138,17 +138,17 @@ def _chains(axes: Any, rows: Rows) -> None:
 
 def _layers(axes: Any, rows: Rows) -> None:
     names = list(dict.fromkeys((r["model"], r["phase"]) for r in rows))
-    high = 0.8 / len(COLOURS)
+    high = 0.8 / len(COLORS)
     for at, name in enumerate(names):
         mine = {r["fusion"]: r for r in rows if (r["model"], r["phase"]) == name}
-        for n, (how, colour) in enumerate(COLOURS.items()):
+        for n, (how, color) in enumerate(COLORS.items()):
             if how in mine:
                 share = mine[how]["of_none"]
                 axes.barh(
-                    at + (n - (len(COLOURS) - 1) / 2) * high,
+                    at + (n - (len(COLORS) - 1) / 2) * high,
                     share,
                     high,
-                    color=colour,
+                    color=color,
                     label=SAID[how] if at == 0 else None,
                 )
     axes.set_yticks(range(len(names)), [" ".join(x) for x in names])

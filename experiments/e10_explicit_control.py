@@ -4,7 +4,7 @@ One head (N = 256, d = 32) by three schedules: naive, FlashAttention-2's, and th
 caches.  Each program runs with all tiles of one word (untiled loops) and with the tiles that are
 best for M words.  The explicit count is what its loads and stores move.  Beside it stands what a
 fully associative cache that writes back moves for the same operand references, by LRU and by OPT
-(Belady's, which minimises loads): with lines of one word and of 32, and with K row-major and
+(Belady's, which minimizes loads): with lines of one word and of 32, and with K row-major and
 column-major.  Words are between fast memory, or the cache, and what is behind it, in the model.
 
 OPT may bypass with lines of one word, as a schedule may.  With longer ones every miss enters: the
@@ -34,7 +34,7 @@ from iosim.report.plot import MODEL, STYLE, WIDTH, WORDS, pyplot, save
 from iosim.report.slope import allocated, cached, largest_operation
 from iosim.report.table import read_csv
 
-from . import COLOURS, Experiment, Rows, digits, run_main
+from . import COLORS, Experiment, Rows, digits, run_main
 
 PROBLEM = Attention(256, 32)
 NAMES = ("naive", "flash2", "small_cache")
@@ -219,19 +219,19 @@ def _describe(needs: Iterable[dict[str, Any]], laid: Rows) -> str:
 
 def _slopes(axes: Any, rows: Rows, mark: dict[str, Any]) -> None:
     series = (
-        ("lru untiled", "words", "untiled loops, LRU", COLOURS[6], "-", 1.4),
-        ("lru tiled", "words", f"tiles for {FIXED:,} words, LRU", COLOURS[1], "-", 1.4),
-        ("opt tiled", "words", f"tiles for {FIXED:,} words, OPT", COLOURS[2], "-", 1.4),
-        ("opt tiled", "loads", "the same, loads alone", COLOURS[2], ":", 1.4),
-        ("explicit", "words", "explicit, its best tiles", COLOURS[0], "-", 2.4),
+        ("lru untiled", "words", "untiled loops, LRU", COLORS[6], "-", 1.4),
+        ("lru tiled", "words", f"tiles for {FIXED:,} words, LRU", COLORS[1], "-", 1.4),
+        ("opt tiled", "words", f"tiles for {FIXED:,} words, OPT", COLORS[2], "-", 1.4),
+        ("opt tiled", "loads", "the same, loads alone", COLORS[2], ":", 1.4),
+        ("explicit", "words", "explicit, its best tiles", COLORS[0], "-", 2.4),
         ("bound", "words", "proven lower bound", "black", "--", 1.4),
     )
-    for name, column, label, colour, line, width in series:
+    for name, column, label, color, line, width in series:
         some = [r for r in rows if r["series"] == name]
         axes.plot(
             [r["capacity"] for r in some],
             [r[column] for r in some],
-            color=colour,
+            color=color,
             linestyle=line,
             linewidth=width,
             label=label,
@@ -240,7 +240,7 @@ def _slopes(axes: Any, rows: Rows, mark: dict[str, Any]) -> None:
         FIXED,
         mark["explicit_words"],
         "o",
-        color=COLOURS[0],
+        color=COLORS[0],
         markersize=7,
         label=f"explicit, tiles for {FIXED:,} words",
     )
@@ -254,7 +254,7 @@ def _slopes(axes: Any, rows: Rows, mark: dict[str, Any]) -> None:
 def _untiled(axes: Any, rows: Rows) -> None:
     labels = ("lines of 1", f"lines of {LINE}, K row-major", f"lines of {LINE}, K column-major")
     at: dict[str, int] = {}
-    for (line_words, layout), label, colour in zip(KINDS, labels, COLOURS[3:6], strict=True):
+    for (line_words, layout), label, color in zip(KINDS, labels, COLORS[3:6], strict=True):
         for policy, style in (("lru", "-"), ("opt", ":")):
             which = line_words, layout, policy
             some = [r for r in rows if (r["line_words"], r["K"], r["policy"]) == which]
@@ -263,7 +263,7 @@ def _untiled(axes: Any, rows: Rows) -> None:
                 capacities,
                 loads,
                 style,
-                color=colour,
+                color=color,
                 marker="o",
                 label=f"{label}, {policy.upper()}",
             )

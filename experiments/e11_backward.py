@@ -18,7 +18,7 @@ from iosim.core.problem import AttentionBackward
 from iosim.report.plot import MARKERS, STYLE, WIDTH, WORDS, draw_legend, pyplot, save
 from iosim.report.table import read_csv
 
-from . import COLOURS, Experiment, Rows, digits, run_main, swept
+from . import COLORS, Experiment, Rows, digits, run_main, swept
 
 DS, NS, SHOWN = (64, 128), (2**14, 2**17, 2**20), (2**20, 64)
 FROM, TO, BELOW = 1 / 16, 64, 8  # M from d²/16 to 64d², and at most Nd/8
@@ -140,7 +140,7 @@ def _words(axes: Any, words: Rows, best: Rows, leading: Rows) -> None:
         ]
         axes.plot(
             *zip(*points, strict=True),
-            color=COLOURS[k],
+            color=COLORS[k],
             marker=MARKERS[k],
             label=name,
             markevery=(k, len(SCHEDULES)),
@@ -173,7 +173,7 @@ def _words(axes: Any, words: Rows, best: Rows, leading: Rows) -> None:
 
 
 def _strips(axes: Any, best: Rows, leading: Rows) -> None:
-    """A strip for each class, d and N: the colour of the schedule that is best."""
+    """A strip for each class, d and N: the color of the schedule that is best."""
     labels, high = [], 0.0
     for klass in CLASSES:
         strips = {IN_LEADING_ORDER: [r for r in leading if r["class"] == klass]}
@@ -186,13 +186,13 @@ def _strips(axes: Any, best: Rows, leading: Rows) -> None:
             rows = sorted(rows, key=lambda r: r["M_over_d2"])
             ends = [r["M_over_d2"] for r in rows[1:]] + [rows[-1]["M_over_d2"] * 1.0001]
             for r, end in zip(rows, ends, strict=True):
-                colour = COLOURS[SCHEDULES.index(r["best_algorithm"])]
+                color = COLORS[SCHEDULES.index(r["best_algorithm"])]
                 axes.barh(
                     high,
                     end - r["M_over_d2"],
                     left=r["M_over_d2"],
                     height=0.8,
-                    color=colour,
+                    color=color,
                     linewidth=0,
                 )
             labels.append((high, label))
@@ -206,7 +206,7 @@ def _strips(axes: Any, best: Rows, leading: Rows) -> None:
         r["M_over_d2"] for r in leading if (r["class"], r["best_algorithm"]) == ("recompute", TWICE)
     ]
     axes.set(
-        title=f"The best schedule, by colour; {TWICE} from {min(switch):.2g} d² on "
+        title=f"The best schedule, by color; {TWICE} from {min(switch):.2g} d² on "
         f"{IN_LEADING_ORDER}"
     )
     axes.grid(False)
@@ -221,7 +221,7 @@ def _gaps(axes: Any, best: Rows) -> None:
         ]
         axes.plot(
             *zip(*points, strict=True),
-            color=COLOURS[k],
+            color=COLORS[k],
             marker=MARKERS[k],
             label=f"{klass}, d = {d}",
             markevery=(k, 6),

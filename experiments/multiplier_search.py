@@ -1,7 +1,7 @@
 """The multipliers of the constant-tight bound, searched for: how good are the stored ones?
 
 `iosim.bounds.unified` reads segment lengths and multipliers from tables.  Any choice gives a valid
-bound, so the search may be numeric: at each √(M/d²) scipy's Nelder–Mead maximises the bound's
+bound, so the search may be numeric: at each √(M/d²) scipy's Nelder–Mead maximizes the bound's
 leading term, segment × weight ÷ cap, from the stored numbers and from random ones beside them.
 (The caps are maxima of several faces, so that the term has no gradient where it is largest.)
 

@@ -1,6 +1,6 @@
 """A record of layers that a test makes up: no GPU has run it, and its numbers mean nothing.
 
-Each operator of a graph is a kernel of an eager run, and pairs of neighbours are kernels of a
+Each operator of a graph is a kernel of an eager run, and pairs of neighbors are kernels of a
 compiled one.  Times are multiples of microseconds, bytes and flop those of the operators.
 """
 

@@ -119,7 +119,7 @@ class Meter:
 
 
 def cut(positions: list[int], size: int) -> list[range]:
-    """Neighbouring positions in blocks; the last one may be short."""
+    """Neighboring positions in blocks; the last one may be short."""
     assert positions == list(range(*(positions[0], positions[-1] + 1) if positions else (0, 0)))
     return [
         range(block[0], block[-1] + 1)
@@ -181,7 +181,7 @@ def _attend(c: Case, mem: Meter, rows: int, J: range) -> None:
 
 
 def flash2(c: Case, t: dict[str, int], mem: Meter, heads: int = 1) -> None:
-    """Rows of so many neighbouring heads are one block."""
+    """Rows of so many neighboring heads are one block."""
     for _ in range(c.heads // heads):
         for I in rows_of(c, t["B_r"]):
             mem.load("Q", heads * len(I) * c.d)

@@ -373,7 +373,7 @@ class Cube(BaseProblem):
 
 @st.composite
 def stacked_copies(draw: st.DrawFn, most: int = 7) -> tuple[Any, dict[str, int], dict[str, int]]:
-    """A copy in which each axis is tiled, whole, split in two or visited by point, and neighbours
+    """A copy in which each axis is tiled, whole, split in two or visited by point, and neighbors
     that have an extent may be stacked; a loop on m may follow a tile of n."""
     sizes = {x: draw(st.integers(1, most), label=x) for x in "nmk"}
     kinds = {x: draw(st.sampled_from(["tile", "grid", "whole", "point"]), label=x) for x in "nmk"}

@@ -6,7 +6,7 @@ import numpy as np
 
 from iosim.base.errors import InputError
 
-# A count of 2**62 words would overflow the vectorised engine; no memory comes near it.
+# A count of 2**62 words would overflow the vectorized engine; no memory comes near it.
 LARGEST_SIZE = 2**40
 
 

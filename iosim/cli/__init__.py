@@ -32,7 +32,7 @@ def main() -> NoReturn:
         raise KeyboardInterrupt
 
     def unraisable(what: sys.UnraisableHookArgs) -> None:
-        # Python drops an interrupt in a callback or a finaliser: it is raised a moment later.
+        # Python drops an interrupt in a callback or a finalizer: it is raised a moment later.
         if what.exc_type is not KeyboardInterrupt:
             usual(what)
         elif hasattr(signal, "setitimer"):

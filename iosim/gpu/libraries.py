@@ -258,7 +258,7 @@ def _sweeps(b: Builder, B_c: str) -> Iterator[tuple[bool, bool, Tile]]:
 
 
 def first_forward(b: Builder) -> None:
-    """O is normalised after every sweep, in fp32 until the last one."""
+    """O is normalized after every sweep, in fp32 until the last one."""
     b.scratch("O32", "heads", "N", "d", wide=True)
     B_r, B_c = b.tile_sizes("N", "B_r", "B_c")
     for h in b.grid("heads"):

@@ -174,7 +174,7 @@ def weight(attributes: Mapping[str, Any], at: str) -> object:
 
     Raises InputError where two attributes contradict each other.
 
-    >>> weight({"words": 3, "colour": "red"}, "")
+    >>> weight({"words": 3, "color": "red"}, "")
     3
     """
     found = [attributes[name] for name in WORDS if attributes.get(name) is not None]

@@ -18,7 +18,7 @@ from iosim.base.errors import InputError, IosimError, install
 Picture = tuple[Any, int]
 
 # Colors of a picture in a GIF.
-_COLOURS = 128
+_COLORS = 128
 
 
 def gif(path: Path, pictures: Iterable[Picture], fps: int) -> None:
@@ -32,7 +32,7 @@ def gif(path: Path, pictures: Iterable[Picture], fps: int) -> None:
             begin, end = (round(100 * n / fps) for n in (shown, shown + frames))
             shown += frames
             image = Image.fromarray(np.ascontiguousarray(np.asarray(picture)[..., :3]))
-            image = image.quantize(_COLOURS, dither=Image.Dither.NONE)
+            image = image.quantize(_COLORS, dither=Image.Dither.NONE)
             image.info["duration"] = 10 * max(1, end - begin)
             yield image
 

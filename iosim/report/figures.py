@@ -30,18 +30,18 @@ def words(rows: Rows) -> Any:
     for k, name in enumerate(names):
         # Colors that come again have another marker and another line.
         again, k = divmod(k, len(PALETTE))
-        colour, marker = PALETTE[k], MARKERS[(k + again) % len(MARKERS)]
+        color, marker = PALETTE[k], MARKERS[(k + again) % len(MARKERS)]
         line = LINES[again % len(LINES)]
-        axes.plot(*_xy(rows, "formula", name), color=colour, linestyle=line)
-        axes.plot(*_xy(rows, "run", name), marker, color=colour)
-        axes.plot([], [], color=colour, marker=marker, linestyle=line, label=name)
+        axes.plot(*_xy(rows, "formula", name), color=color, linestyle=line)
+        axes.plot(*_xy(rows, "run", name), marker, color=color)
+        axes.plot([], [], color=color, marker=marker, linestyle=line, label=name)
         formula = dict(zip(*_xy(rows, "formula", name), strict=True))
         off = [
             (m, y - formula[m])
             for m, y in zip(*_xy(rows, "run", name), strict=True)
             if m in formula
         ]
-        below.plot([m for m, _ in off], [y for _, y in off], marker, color=colour)
+        below.plot([m for m, _ in off], [y for _, y in off], marker, color=color)
         differ += [abs(y) for _, y in off]
     for k, name in enumerate(dict.fromkeys(r["name"] for r in rows if r["kind"] == "upper")):
         label = "published upper bounds" if k == 0 else None
@@ -136,13 +136,13 @@ def slope(rows: Rows) -> Any:
         ("explicit", "words", "schedule, its best tiles", PALETTE[0], "-"),
         ("bound", "words", "proven lower bound", "black", "--"),
     )
-    for name, column, label, colour, line in series:
+    for name, column, label, color, line in series:
         some = [(r["capacity"], r[column]) for r in rows if r["series"] == name and r[column]]
         if some:
             # OPT is replayed at few capacities, which its marks show.
             axes.plot(
                 *zip(*some, strict=True),
-                color=colour,
+                color=color,
                 linestyle=line,
                 label=label,
                 marker="." if name == "opt" else "",
@@ -244,12 +244,12 @@ def counts(rows: Rows) -> Any:
     figure, axes = drawing(figsize=(7.2, 1.2 + 0.45 * max(1, len(rows))))
     names = [row["tensor"] for row in rows]
     before = [0] * len(rows)
-    for column, label, colour in (
+    for column, label, color in (
         ("load_words", "loads", PALETTE[0]),
         ("store_words", "stores", PALETTE[1]),
     ):
         moved = [row[column] for row in rows]
-        axes.barh(names, moved, left=before, color=colour, label=label, height=0.6)
+        axes.barh(names, moved, left=before, color=color, label=label, height=0.6)
         before = [a + b for a, b in zip(before, moved, strict=True)]
     for name, total in zip(names, before, strict=True):
         axes.annotate(f" {total:,}", (total, name), va="center")
@@ -275,8 +275,8 @@ def bounds(rows: Rows) -> Any:
     shown = [row for row in rows if row["words"] > 0]
     for row in shown:
         schedule = row["kind"] == "schedule"
-        colour, marker = (PALETTE[0], "D") if schedule else ("black", "o")
-        axes.plot(row["words"], row["name"], marker, color=colour, markersize=7)
+        color, marker = (PALETTE[0], "D") if schedule else ("black", "o")
+        axes.plot(row["words"], row["name"], marker, color=color, markersize=7)
         axes.annotate(f"   {row['words']:,.0f}", (row["words"], row["name"]), va="center")
     axes.invert_yaxis()
     axes.margins(x=0.3)

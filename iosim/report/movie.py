@@ -47,12 +47,12 @@ class Screen:
     """
 
     def __init__(self, scene: Scene, theme: str = "light") -> None:
-        self.scene, self.colours = scene, THEMES[theme]
+        self.scene, self.colors = scene, THEMES[theme]
         with matplotlib.rc_context(_STYLE):
             self.figure = Figure(
                 figsize=(WIDTH / DPI, HEIGHT / DPI),
                 dpi=DPI,
-                facecolor=self.colours["background"],
+                facecolor=self.colors["background"],
             )
             self.canvas = _canvas(self.figure)
             self._moving: list[Any] = []
@@ -82,9 +82,9 @@ class Screen:
                     self.figure.draw_artist(artist)
             return self.canvas.buffer_rgba()
 
-    def _colour(self, name: str) -> str:
+    def _color(self, name: str) -> str:
         first = name[:1].upper()
-        return self.colours[first if first in SIGNS else "other"]
+        return self.colors[first if first in SIGNS else "other"]
 
     def _axes(self, place: tuple[float, float, float, float]) -> Any:
         axes = self.figure.add_axes(place)
@@ -92,7 +92,7 @@ class Screen:
         return axes
 
     def _text(self, x: float, y: float, text: str, size: float, **more: Any) -> Any:
-        more.setdefault("color", self.colours["text"])
+        more.setdefault("color", self.colors["text"])
         return self.figure.text(x, y, text, fontsize=size, **({"va": "bottom"} | more))
 
     def _fit(self, text: Any) -> None:
@@ -106,7 +106,7 @@ class Screen:
 
     def _heading(self) -> None:
         self._fit(self._text(0.03, 0.935, self.scene.title, 17, fontweight="bold"))
-        self._fit(self._text(0.03, 0.89, self.scene.subtitle, 11.5, color=self.colours["muted"]))
+        self._fit(self._text(0.03, 0.89, self.scene.subtitle, 11.5, color=self.colors["muted"]))
 
     def _slow(self) -> dict[str, _Matrix]:
         left, bottom, width, height = _SLOW
@@ -131,10 +131,10 @@ class Screen:
                 f"{panel.name}  ",
                 12,
                 fontweight="bold",
-                color=self._colour(panel.name),
+                color=self._color(panel.name),
             )
             told = f"{panel.axes}\n{panel.rows:,} × {panel.columns:,}"
-            self._text(x, place[1] - 0.008, told, 9, color=self.colours["muted"], va="top")
+            self._text(x, place[1] - 0.008, told, 9, color=self.colors["muted"], va="top")
             found[panel.name] = _Matrix(self, panel, place)
             x += w + gap
         self._legend(left, 0.262)
@@ -142,10 +142,10 @@ class Screen:
 
     def _legend(self, x: float, y: float) -> None:
         """What the shades of a matrix mean."""
-        colour = self.colours["other"]
+        color = self.colors["other"]
         for says, strength, edge in (
-            ("moves now", 1.0, self.colours["text"]),
-            ("a copy is in fast memory", _RESIDENT, colour),
+            ("moves now", 1.0, self.colors["text"]),
+            ("a copy is in fast memory", _RESIDENT, color),
             ("moved before, in the order of the line", _NEWEST, "none"),
         ):
             mark = Rectangle(
@@ -153,11 +153,11 @@ class Screen:
                 0.014,
                 0.016,
                 transform=self.figure.transFigure,
-                facecolor=(colour, strength),
+                facecolor=(color, strength),
                 edgecolor=edge,
             )
             self.figure.add_artist(mark)
-            text = self._text(x + 0.02, y, says, 9, color=self.colours["muted"])
+            text = self._text(x + 0.02, y, says, 9, color=self.colors["muted"])
             x += 0.05 + text.get_window_extent(self.canvas.get_renderer()).width / WIDTH
 
     def _draw_slow(self, frame: Frame) -> None:
@@ -172,15 +172,15 @@ class Screen:
         for name, matrix in self.panels.items():
             matrix.draw(shown[name], held[name], lit if name == moved else ())
         if frame.last:
-            said, colour = f"done: {self.scene.total:,} words moved", self.colours["text"]
+            said, color = f"done: {self.scene.total:,} words moved", self.colors["text"]
         elif frame.moved is None:
-            said, colour = "", self.colours["text"]
+            said, color = "", self.colors["text"]
         else:
             words = sum((b - a) * (d - c) for a, b, c, d in lit)
             arrow = "→ fast memory" if way == "load" else "← fast memory"
             unit = "word" if words == 1 else "words"
-            said, colour = f"{way} {moved} {arrow}: {words:,} {unit}", self._colour(moved)
-        self.step.set(text=said, color=colour)
+            said, color = f"{way} {moved} {arrow}: {words:,} {unit}", self._color(moved)
+        self.step.set(text=said, color=color)
 
     def _fast(self) -> None:
         left, bottom, width, height = _FAST
@@ -192,8 +192,8 @@ class Screen:
                 (0, 0),
                 self.scene.M,
                 1,
-                facecolor=self.colours["panel"],
-                edgecolor=self.colours["line"],
+                facecolor=self.colors["panel"],
+                edgecolor=self.colors["line"],
                 clip_on=False,
             )
         )
@@ -203,7 +203,7 @@ class Screen:
         )
         self.bar.axvline(
             self.scene.peak,
-            color=self.colours["wrong"],
+            color=self.colors["wrong"],
             linewidth=1.4,
             linestyle=":",
             clip_on=False,
@@ -215,7 +215,7 @@ class Screen:
             fontsize=9,
             va="bottom",
             ha="right" if self.scene.peak > most / 8 else "left",
-            color=self.colours["wrong"],
+            color=self.colors["wrong"],
         )
         self.resident = self._moves(
             self._text(left, bottom - 0.02, "", 10.5, va="top", family="monospace", wrap=False)
@@ -231,7 +231,7 @@ class Screen:
                     va="center",
                     fontsize=12,
                     fontweight="bold",
-                    color=self.colours["background"],
+                    color=self.colors["background"],
                 )
             )
             for _ in self.slots
@@ -249,8 +249,8 @@ class Screen:
                 slot.set(
                     x=at,
                     width=words,
-                    facecolor=self._colour(tensor or name),
-                    edgecolor=self.colours["background"],
+                    facecolor=self._color(tensor or name),
+                    edgecolor=self.colors["background"],
                     linewidth=1.0,
                 )
                 label.set(x=at + words / 2, text=name)
@@ -270,13 +270,13 @@ class Screen:
         self.here = self._moves(
             self.code.add_patch(
                 Rectangle(
-                    (-0.01, 0), 1.02, 1, facecolor=self.colours["accent"], alpha=0.28, clip_on=False
+                    (-0.01, 0), 1.02, 1, facecolor=self.colors["accent"], alpha=0.28, clip_on=False
                 )
             )
         )
         self.lines = [
             self.code.text(
-                0, k + 0.5, "", family="monospace", va="center", color=self.colours["text"]
+                0, k + 0.5, "", family="monospace", va="center", color=self.colors["text"]
             )
             for k in range(self.shown)
         ]
@@ -325,9 +325,9 @@ class Screen:
     def _clock(self) -> None:
         self.clock = self._axes(_CLOCK)
         self.clock.set(xlim=(0, 1), ylim=(0, 1))
-        self.clock.add_patch(Rectangle((0, 0), 1, 1, facecolor=self.colours["line"]))
+        self.clock.add_patch(Rectangle((0, 0), 1, 1, facecolor=self.colors["line"]))
         self.passed = self._moves(
-            self.clock.add_patch(Rectangle((0, 0), 0, 1, facecolor=self.colours["accent"]))
+            self.clock.add_patch(Rectangle((0, 0), 0, 1, facecolor=self.colors["accent"]))
         )
 
     def _draw_clock(self, frame: Frame) -> None:
@@ -357,12 +357,12 @@ class _Matrix:
                 (0, 0),
                 panel.columns,
                 panel.rows,
-                facecolor=stage.colours["panel"],
-                edgecolor=stage.colours["line"],
+                facecolor=stage.colors["panel"],
+                edgecolor=stage.colors["line"],
                 clip_on=False,
             )
         )
-        self.colour = stage._colour(panel.name)
+        self.color = stage._color(panel.name)
         # What is a fraction of a pixel is widened to one that can be seen.
         self.least = (
             4 * panel.columns / (place[2] * WIDTH),
@@ -371,11 +371,11 @@ class _Matrix:
         self.faded = stage._moves(self.axes.add_collection(PatchCollection([])))
         self.held = stage._moves(self.axes.add_collection(PatchCollection([])))
         (self.path,) = self.axes.plot(
-            [], [], color=stage.colours["text"], linewidth=1.1, alpha=0.6, marker=".", markersize=3
+            [], [], color=stage.colors["text"], linewidth=1.1, alpha=0.6, marker=".", markersize=3
         )
         stage._moves(self.path)
         self.axes.set(xlim=(0, panel.columns), ylim=(panel.rows, 0))
-        self.bright = stage.colours["text"]
+        self.bright = stage.colors["text"]
         self.lit = stage._moves(self.axes.add_collection(PatchCollection([])))
 
     def draw(
@@ -385,7 +385,7 @@ class _Matrix:
         by = (_NEWEST - _OLDEST) / max(1, len(trail))
         strength = [_OLDEST + by * (k + 1) for k, boxes in enumerate(trail) for _ in boxes]
         self._set(self.faded, [box for boxes in trail for box in boxes], strength)
-        self._set(self.held, held, [_RESIDENT] * len(held), self.colour)
+        self._set(self.held, held, [_RESIDENT] * len(held), self.color)
         self._set(self.lit, lit, [1.0] * len(lit), self.bright)
         centres = [_centre(boxes) for boxes in trail if boxes]
         self.path.set_data([x for x, _ in centres], [y for _, y in centres])
@@ -393,9 +393,9 @@ class _Matrix:
     def _set(
         self, patches: Any, boxes: Sequence[Box], alphas: Sequence[float], edge: str = "none"
     ) -> None:
-        colour = matplotlib.colors.to_rgba_array([(self.colour, a) for a in alphas])
+        color = matplotlib.colors.to_rgba_array([(self.color, a) for a in alphas])
         patches.set_paths([self._rectangle(box) for box in boxes])
-        patches.set_facecolor(colour)
+        patches.set_facecolor(color)
         patches.set_edgecolor(edge)
         patches.set_linewidth(1.0)
 

@@ -1,4 +1,4 @@
-"""Every view in the page: it opens, fits three screens, and has names and colours for everyone."""
+"""Every view in the page: it opens, fits three screens, and has names and colors for everyone."""
 
 from __future__ import annotations
 

@@ -360,7 +360,7 @@ GRAPHS = [(model, phase) for model, (_, _, phases) in MODELS.items() for phase i
 
 
 def random_sets(graph: Graph, legal: list[list[int]], many: int) -> list[list[int]]:
-    """Unions of legal kernels, sets with a neighbour more, and any operators."""
+    """Unions of legal kernels, sets with a neighbor more, and any operators."""
     n, found = len(graph.operators), []
     for _ in range(many):
         some = set(random.choice(legal)) | set(random.choice(legal))

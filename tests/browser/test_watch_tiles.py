@@ -58,7 +58,7 @@ def typed(rng: random.Random) -> Typed | None:
 def test_links_show_the_best_tiles(
     tmp_path_factory: pytest.TempPathFactory, only: Callable[..., Any]
 ) -> None:
-    """At once, or in the end where the search goes on beside the view; all labelled so."""
+    """At once, or in the end where the search goes on beside the view; all labeled so."""
     rng = random.Random(1)
     cases = [x for _ in range(2 * LINKS) if (x := typed(rng))][:LINKS]
     asked: list[Any] = [only("watch")]

@@ -47,7 +47,7 @@ Trace = list[tuple[int, bool]]
 
 
 def trace(seed: int, addresses: int = 40, length: int = 400) -> Trace:
-    """Reads and writes: some scattered, some in runs, some to a few favourites."""
+    """Reads and writes: some scattered, some in runs, some to a few favorites."""
     draw = random.Random(seed)
     out: Trace = []
     while len(out) < length:

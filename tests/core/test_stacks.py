@@ -1,4 +1,4 @@
-"""Stacks: one dimension of a buffer that covers neighbouring axes of a tensor."""
+"""Stacks: one dimension of a buffer that covers neighboring axes of a tensor."""
 
 from __future__ import annotations
 

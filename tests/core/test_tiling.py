@@ -1,6 +1,6 @@
 """Optimal tiles against brute force.
 
-The large searches try every tile on the vectorised formulas, which `test_agreement.py` holds
+The large searches try every tile on the vectorized formulas, which `test_agreement.py` holds
 against everything else; `test_equal_to_a_brute_force_that_shares_no_code` tries every tile on the
 hand-written schedules of `oracle.py`.
 """
@@ -784,7 +784,7 @@ def test_candidates_of_a_long_axis(n: int) -> None:
     values = [int(x) for x in choice.clipped(near, at)]
     trips = [-(-n // B) for B in values]
     assert all(B == 1 or -(-n // (B - 1)) > t for B, t in zip(values, trips, strict=True))
-    # Neighbours have neighbouring trips, so none is left out; the last takes the whole axis.
+    # Neighbors have neighboring trips, so none is left out; the last takes the whole axis.
     for k, (a, b) in enumerate(itertools.pairwise(values)):
         if near[k + 1] == near[k] + 1:
             assert -(-n // (b - 1)) == -(-n // a) > -(-n // b)

@@ -15,7 +15,7 @@ from iosim.gpu.layers.launch_counters import STREAM_WORDS
 from iosim.gpu.records.counters import BOUNDARIES
 from iosim.gpu.records.record import COUNTERS, PROFILED, read_record
 from iosim.gpu.reports import _moved, backward, gpu_report, runner
-from iosim.gpu.reports._moved import BACKENDS, WATCHED, modelled, moved_rows
+from iosim.gpu.reports._moved import BACKENDS, WATCHED, modeled, moved_rows
 from iosim.gpu.reports.validate import validate_rows
 from iosim.models.hardware import machine
 
@@ -27,7 +27,7 @@ BLOCK = 128  # columns of PyTorch's kernels
 def test_the_model_by_hand(N, d, heads):
     """Each block of columns reads all rows once, and adds to all of dQ."""
     blocks = -(-N // BLOCK)
-    found = modelled(N, d, heads)
+    found = modeled(N, d, heads)
     assert found.rows == heads * (2 + 2 * blocks) * N * d * 2
     assert found.statistics == heads * 2 * blocks * N * 4
     assert found.reduced == heads * blocks * N * d * 4

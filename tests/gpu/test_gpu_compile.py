@@ -61,7 +61,7 @@ def overwritten(text):
     waits = re.findall(r"warp_group_dot_wait ([^{]*) {pendings = [1-9]", text)
     return [x for names in waits for x in re.findall(r"%\w+", names) if places.get(x) in single]
 
-# Lines whose tile gives a thread more neighbouring bytes than an instruction moves: each sector is
+# Lines whose tile gives a thread more neighboring bytes than an instruction moves: each sector is
 # asked for as many times.
 def again(graph, text):
     layouts = r"(#blocked\d*) = #ttg.blocked<.sizePerThread = \[([\d, ]+)\]"

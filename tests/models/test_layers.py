@@ -443,7 +443,7 @@ def test_any_number_of_rows_of_an_expert() -> None:
     np.testing.assert_allclose(run["Y"], want, atol=1e-12)
 
 
-# ---- the optimiser's step ------------------------------------------------------------------------
+# ---- the optimizer's step ------------------------------------------------------------------------
 
 
 def parts_of(c: Config, **more: Any) -> Iterator[Graph]:

@@ -22,7 +22,7 @@ CASES = [*SHAPED, *plain_by_hand.CASES]
 STRICT = [case for case in CASES if case.kind not in plain_by_hand.LOOSE]
 strict = pytest.mark.parametrize("case", STRICT, ids=lambda c: c.label or c.kind)
 each = pytest.mark.parametrize("case", CASES, ids=lambda c: c.label or c.kind)
-# What nobody differentiates: gradients themselves, the optimiser, what moves words of a cache or
+# What nobody differentiates: gradients themselves, the optimizer, what moves words of a cache or
 # between devices, and a choice, whose gradient there is none of.
 FLAT = {"adam", "append", "all_reduce", "sum"} | {c.kind for c in plain_by_hand.CASES} - {"copy"}
 

@@ -25,8 +25,8 @@ def check(dag: Dag, M: int, best: int, better: Counter[str], **variant: bool) ->
     low = found["compulsory"].value
     for name, bound in found.items():
         assert bound.value <= best, (dag.preds, M, variant, name)
-        travelled = json.loads(json.dumps(bound.certificate))
-        assert proved(dag, M, name, travelled, **variant) == bound.value
+        traveled = json.loads(json.dumps(bound.certificate))
+        assert proved(dag, M, name, traveled, **variant) == bound.value
         better[name] += bound.value > low
         better[f"{name}, attained"] += bound.value == best > low
 

@@ -356,7 +356,7 @@ def test_the_graph_written_by_hand_has_the_same_optimum(
 def is_isomorphic(dag: Dag, want: Dag) -> bool:
     """Whether one graph is the other with other names: networkx looks for a renaming.
 
-    Vertices are coloured first, by their part and then by the colours around them, so that it
+    Vertices are colored first, by their part and then by the colors around them, so that it
     tries few; a renaming keeps all these.
     """
     both = []

@@ -287,7 +287,7 @@ def test_a_game_is_replayed_on_the_command_line(tmp_path: Path) -> None:
     assert replay(dag, 4, [Move(*move) for move in moves], sliding=True).loads == 4
     for words, says in (
         ([], "slide to 2: only in a game with sliding pebbles"),
-        (["--sliding", "--M", "3"], "would take 1 words of fast memory beside 3, M = 3"),
+        (["--sliding", "--M", "3"], "would need 1 words of fast memory in addition to 3, M = 3"),
         (["--sliding", "--free-sources"], "load 0: it has no blue pebble"),
     ):
         done = iosim_("optimal", graph, "--M", "4", "--replay", game, *words)

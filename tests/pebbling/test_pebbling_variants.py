@@ -22,7 +22,9 @@ def test_a_vertex_takes_and_costs_its_words() -> None:
     made = moves("load a", "load b", "compute c", "delete a", "delete b", "compute d", "store d")
     game = replay(dag, 9, made)
     assert (game.loads, game.stores, game.computes, game.used) == (4, 2, 2, 7)
-    with pytest.raises(CapacityError, match="c would take 5 words of fast memory beside 4, M = 8"):
+    with pytest.raises(
+        CapacityError, match="c would need 5 words of fast memory in addition to 4, M = 8"
+    ):
         replay(dag, 8, made)
 
 
@@ -38,7 +40,7 @@ def test_partial_sums_need_their_words() -> None:
     made = moves("load a", "add s a", "delete a", "load b", "add s b", "store s")
     game = replay(dag, 7, made, partial=True)
     assert (game.loads, game.stores, game.computes) == (5, 4, 1)
-    with pytest.raises(CapacityError, match="b would take 3 words"):
+    with pytest.raises(CapacityError, match="b would need 3 words"):
         replay(dag, 6, made, partial=True)
 
 
@@ -95,7 +97,7 @@ def test_what_slides_gives_up_its_words() -> None:
     dag = Dag("grow", {"a": (), "b": ("a",)}, words=(2, 3))
     made = moves("load a", "slide b a", "store b")
     assert replay(dag, 3, made, sliding=True).stores == 3
-    with pytest.raises(CapacityError, match="b would take 3 words of fast memory beside 0"):
+    with pytest.raises(CapacityError, match="b would need 3 words of fast memory in addition to 0"):
         replay(dag, 2, made, sliding=True)
 
 
@@ -114,7 +116,7 @@ def test_free_sources_are_computed_once() -> None:
     replay(Dag("lone", {"a": ()}), 1, moves("compute a", "store a"), free_sources=True)
 
 
-def test_sinks_may_end_in_any_colour() -> None:
+def test_sinks_may_end_in_any_color() -> None:
     made = moves("load v0", "compute v1")
     assert replay(chain(2), 2, made, sinks="any").stores == 0
     with pytest.raises(Unfinished, match="output v1 has no blue pebble"):
@@ -162,7 +164,7 @@ def test_variants_cost_what_the_literature_says() -> None:
     # A complete binary tree of depth k takes k + 2 pebbles, and k + 1 where they slide.
     assert [cheapest(tree(2), M) for M in (3, 4)] == [7, 5]
     assert cheapest(tree(2), 3, sliding=True) == 5
-    # Free sources save their loads, sinks of any colour their stores.
+    # Free sources save their loads, sinks of any color their stores.
     assert cheapest(tree(2), 4, free_sources=True) == 1
     assert cheapest(tree(2), 4, free_sources=True, sinks="any") == 0
     assert cheapest(tree(2), 3, free_sources=True, sinks="any") == 2

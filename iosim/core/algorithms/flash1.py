@@ -52,7 +52,7 @@ def schedule(b: Builder) -> None:
                 o = b.load("O", *h.q, i, values(b))
                 m = b.load("m", *h.q, i)
                 l = b.load("l", *h.q, i)
-                # O stays normalised after every block (line 12): no last pass is needed.
+                # O stays normalized after every block (line 12): no last pass is needed.
                 b.op(safe(b, "online_mean"), o, m, l, s, v)
                 b.free(s)
                 b.store(o, "O", *h.q, i, values(b))

@@ -2,7 +2,7 @@
 
 Dao, Haziza, Massa and Sizov 2023 (https://crfm.stanford.edu/2023/10/12/flashdecoding.html).  One
 row of Q and a long cache give `flash2` one block of rows per head; splits of B_s keys are
-independent, too, and fill a GPU.  A split stores its unnormalised O and its row statistics to
+independent, too, and fill a GPU.  A split stores its unnormalized O and its row statistics to
 scratch, in fp32.  Rows of heads that share keys are stacked.
 
 With S = ⌈N_k/B_s⌉ splits and no mask, per head of K with R = N·heads/kv_heads rows: S·Rd +

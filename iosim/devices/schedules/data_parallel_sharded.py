@@ -1,4 +1,4 @@
-"""Data-parallel gradients whose sum is sharded: a reduce-scatter, as where optimisers are sharded.
+"""Data-parallel gradients whose sum is sharded: a reduce-scatter, as where optimizers are sharded.
 
 Words: (P − 1) times those of the weights; the new weights are gathered later, which is as much.
 """

@@ -41,7 +41,7 @@ def unmasked(ok, rows: tl.constexpr, columns: tl.constexpr):
 '''
 
 # The same where masks follow a tile, from the mask of each index.  Of a mask over rows and columns
-# a thread would hold whole columns, and Triton 3.6 leaves a row out of some: its vectoriser makes
+# a thread would hold whole columns, and Triton 3.6 leaves a row out of some: its vectorizer makes
 # of x + 31 the subtraction of -31, which it says cannot wrap.
 POSITIONS = '''\
 @triton.jit

@@ -80,7 +80,7 @@ class Norm(LayerStep):
             self.named[f"β_{y}"] = (self.bias, False)
 
     def run(self, x: Any) -> Any:
-        """x, normalised."""
+        """x, normalized."""
         if self.bias is None:
             return functional.rms_norm(x, (self.n,), self.weight, self.epsilon)
         return functional.layer_norm(x, (self.n,), self.weight, self.bias, self.epsilon)

@@ -187,8 +187,8 @@ def run_row(one: Told, eager: Told | None) -> dict[str, Any]:
         "flop": sum(flop.values()),
     }
     for name, value in _counts(of_kernels if one.seen else ()).items():
-        if name in _MODELLED:
-            boundary = _MODELLED[name]
+        if name in _MODELED:
+            boundary = _MODELED[name]
             row[f"{name.removesuffix('_load_bytes')}_model_bytes"] = model[boundary]
         row[name] = float(value)
     row |= {
@@ -299,7 +299,7 @@ def _head(one: Told) -> dict[str, Any]:
 
 
 # Columns of counters that the model's bytes stand before, and at which boundary these are.
-_MODELLED = {"dram_load_bytes": L2_DRAM, "sm_l2_load_bytes": SM_L2}
+_MODELED = {"dram_load_bytes": L2_DRAM, "sm_l2_load_bytes": SM_L2}
 
 
 def _counts(mine: Sequence[LayerKernel]) -> dict[str, Any]:

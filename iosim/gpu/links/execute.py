@@ -209,7 +209,7 @@ def _wait(pending: list[Any]) -> None:
 
 
 def _attention(torch: Any, q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, Any]:
-    """Normalised output, and log Σ exp of the scores, of (heads, rows, d) tensors."""
+    """Normalized output, and log Σ exp of the scores, of (heads, rows, d) tensors."""
     ops, args = torch.ops.aten, (q[None], k[None], v[None], 0.0, causal)
     if q.is_cuda:
         out = ops._scaled_dot_product_flash_attention(*args, False, scale=1.0)
@@ -286,7 +286,7 @@ def _relu(rank: Rank, node: Compute, t: int) -> None:
 
 
 def _finish(rank: Rank, node: Compute, t: int) -> None:
-    """Nothing: blocks are normalised as they are merged."""
+    """Nothing: blocks are normalized as they are merged."""
 
 
 TORCH_OPS: dict[str, Callable[[Rank, Compute, int], None]] = {

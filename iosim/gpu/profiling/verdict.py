@@ -243,7 +243,7 @@ def _compulsory(k: ProfiledKernel) -> str:
     if not 0.5 < _times_of_dram(k) < 4:
         return ""
     return (
-        "L2 is asked for little more than DRAM delivers: fuse the kernel with its neighbours; "
+        "L2 is asked for little more than DRAM delivers: fuse the kernel with its neighbors; "
         "`iosim fuse` says what that saves"
     )
 

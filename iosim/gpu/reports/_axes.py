@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-COLOURS = (
+COLORS = (
     "#0072B2",
     "#D55E00",
     "#009E73",
@@ -45,14 +45,14 @@ def scatter(
     """
     for k, name in enumerate(dict.fromkeys(row[by] for row in rows)):
         mine = [row for row in rows if row[by] == name]
-        mark, colour = (x[k % len(x)] for x in (MARKS, COLOURS))
-        for point, face in zip(points, (colour, "none"), strict=False):
+        mark, color = (x[k % len(x)] for x in (MARKS, COLORS))
+        for point, face in zip(points, (color, "none"), strict=False):
             axes.plot(
                 *zip(*map(point, mine), strict=True),
                 mark,
-                color=colour,
+                color=color,
                 markersize=5,
                 markerfacecolor=face,
-                label=name if face == colour else None,
+                label=name if face == color else None,
                 **how,
             )

@@ -88,7 +88,7 @@ def watch_passes(asked: dict[str, Any], out: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Modelled:
+class Modeled:
     """Bytes that FlashAttention-2's loop order moves, dQ and the rows' L and D being fp32.
 
     Attributes:
@@ -104,10 +104,10 @@ class Modelled:
     stored: int
 
 
-def modelled(N: int, d: int, heads: int) -> Modelled:
+def modeled(N: int, d: int, heads: int) -> Modeled:
     """What the main kernel of `fused_backward` moves, which has blocks of 128 columns.
 
-    >>> found = modelled(4096, 128, 8)
+    >>> found = modeled(4096, 128, 8)
     >>> found.reduced == 32 * 4096 * 128 * 4 * 8, found.stored == 2 * 4096 * 128 * 2 * 8
     (True, True)
     """
@@ -116,7 +116,7 @@ def modelled(N: int, d: int, heads: int) -> Modelled:
     words = count(one_kernel(bind(fused_program(problem), problem.sizes, tiles), 1))
     loads, stores = words.by_tensor("load"), words.by_tensor("store")
     wide = word_bytes("fp32")
-    return Modelled(
+    return Modeled(
         rows=sum(loads[x] for x in ("Q", "dO", "K", "V")) * WORD,
         statistics=(loads["L"] + loads["D"]) * wide,
         reduced=loads["dQ32"] * wide,
@@ -128,7 +128,7 @@ def modelled(N: int, d: int, heads: int) -> Modelled:
 class MovedRow:
     """One of PyTorch's backward passes, all its kernels.  Bytes at SM↔L2 if no name says otherwise.
 
-    ``model_`` is what `modelled` says.  ``main_`` is the kernel with the most loads; the others
+    ``model_`` is what `modeled` says.  ``main_`` is the kernel with the most loads; the others
     make the row sums D, clear the fp32 dQ and convert it.  ``bulk_load`` is the part of the main
     kernel's loads that bulk copies bring; ``reduced`` is not part of ``store``.
     """
@@ -185,7 +185,7 @@ def _total(group: tuple[Counted, ...], what: str) -> int:
 
 def _moved(name: str, N: int, d: int, heads: int, group: tuple[Counted, ...]) -> MovedRow:
     main = max(group, key=lambda kernel: kernel.sm_l2_load or 0)
-    model, alone = modelled(N, d, heads), (main,)
+    model, alone = modeled(N, d, heads), (main,)
     return MovedRow(
         name,
         N,

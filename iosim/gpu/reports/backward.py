@@ -170,7 +170,7 @@ def _table(folder: Path) -> ReportTable:
     ]
     if moved:
         text += (
-            "; reductions of dQ, and bulk copies where there are any, as modelled in "
+            "; reductions of dQ, and bulk copies where there are any, as modeled in "
             f"{len(exact)} of {len(moved)} fused passes"
         )
     good = bool(rows) and least.get(64, THRESHOLD) >= THRESHOLD and len(exact) == len(moved)

@@ -120,7 +120,7 @@ def _ratio(bytes_by_device: tuple[int, ...], runs: int, model: int) -> float:
     return round(max(bytes_by_device) / runs / model, 5)
 
 
-def _modelled(case: LinkCase, device: str) -> DeviceTimes | None:
+def _modeled(case: LinkCase, device: str) -> DeviceTimes | None:
     """By the peaks of a machine that is known."""
     found = of_driver(device)
     if found is None or case.call:
@@ -143,7 +143,7 @@ def _us(seconds: float) -> float:
 def _row(case: LinkCase, found: MeasuredLinks, device: str) -> dict[str, Any]:
     model = max(case.sent_bytes)
     best = max(found.compute_s, found.communication_s)
-    modelled = _modelled(case, device)
+    modeled = _modeled(case, device)
     how = "NCCL" if case.call else "graph" if case.graph else "program"
     return {
         "schedule": case.schedule,
@@ -163,7 +163,7 @@ def _row(case: LinkCase, found: MeasuredLinks, device: str) -> dict[str, Any]:
         "max_us": _us(best if best == best else math.nan),
         "overlapped_us": _us(found.overlapped_s),
         "overlapped_over_max": round(found.overlapped_s / best, 3),
-        "least_us": math.nan if modelled is None else _us(modelled.overlapped_s),
+        "least_us": math.nan if modeled is None else _us(modeled.overlapped_s),
         "difference": found.difference,
         "failed": found.failed,
     }

@@ -184,28 +184,28 @@ def _table(folder: Path) -> ReportTable:
 
 def _reads_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     """DRAM reads against the wave model; a threshold is the drift bracket."""
-    kinds = ((True, "in lockstep", _axes.COLOURS[0]), (False, "plain", _axes.COLOURS[1]))
-    for in_step, label, colour in kinds:
+    kinds = ((True, "in lockstep", _axes.COLORS[0]), (False, "plain", _axes.COLORS[1]))
+    for in_step, label, color in kinds:
         mine = [r for r in rows if r["in_step"] == in_step]
         axes.plot(
             [r["predicted"] for r in mine],
             [r["measured"] / r["predicted"] for r in mine],
             "o" if in_step else "s",
-            color=colour,
+            color=color,
             label=label,
             markersize=6,
-            markerfacecolor=colour if in_step else "none",
+            markerfacecolor=color if in_step else "none",
         )
         if not in_step:
             for r in mine:
                 axes.plot(
                     [r["predicted"]] * 2,
                     [r[x] / r["predicted"] for x in ("drift_least", "drift_most")],
-                    color=colour,
+                    color=color,
                     linewidth=2.4,
                     alpha=0.35,
                 )
-    axes.plot([], [], color=_axes.COLOURS[1], linewidth=2.4, alpha=0.35, label="explained by drift")
+    axes.plot([], [], color=_axes.COLORS[1], linewidth=2.4, alpha=0.35, label="explained by drift")
     _axes.level(axes, 1)
     axes.set_yscale("log")
     worst = max((abs(r["off"]) for r in rows if r["in_step"]), default=0.0)
@@ -225,7 +225,7 @@ def _law_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
         axes.plot(
             span,
             [2 * 2 * N * N * 64 / x for x in span],
-            color=_axes.COLOURS[k],
+            color=_axes.COLORS[k],
             linewidth=0.9,
             label=f"2N²d / rows (fp16),\nN = {N:,}",
         )
@@ -235,7 +235,7 @@ def _law_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
                 axes.plot(
                     *zip(*points, strict=True),
                     mark,
-                    color=_axes.COLOURS[k],
+                    color=_axes.COLORS[k],
                     markersize=6,
                     label=f"B_r = {B_r}",
                 )

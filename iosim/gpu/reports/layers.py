@@ -164,7 +164,7 @@ def _summary(record: LayersRecord, runs: Sequence[Told], gates: str) -> str:
     return text + f"; {unknown} launches of unknown operators"
 
 
-_COLOUR = dict(
+_COLOR = dict(
     zip(CLASSES, ("#0072B2", "#009E73", "#E69F00", "#5D3A9B", "#999999", "#000000"), strict=True)
 )
 
@@ -198,9 +198,7 @@ def _shares(axes: Any, rows: list[dict[str, Any]]) -> None:
     for y, (_, share) in enumerate(bars):
         left = 0.0
         for c in CLASSES:
-            axes.barh(
-                y, share.get(c, 0.0), left=left, color=_COLOUR[c], label=c if y == 0 else None
-            )
+            axes.barh(y, share.get(c, 0.0), left=left, color=_COLOR[c], label=c if y == 0 else None)
             left += share.get(c, 0.0)
     for y, r in enumerate(own, start=len(bars) - len(own)):
         axes.text(1.01, y, f"{r['overhead_share']:.0%} no kernel", fontsize=8.5, va="center")

@@ -48,7 +48,7 @@ def _close(
 
 
 def embedding(ask: Ask) -> Graph:
-    """Of tokens, positions and segments (two of them), summed and normalised."""
+    """Of tokens, positions and segments (two of them), summed and normalized."""
     op = ask.writer()
     look_up(op, positions=True, segments=True)
     norm(op, "embedding norm", "layer_norm", "E", "NE", ask, _EPSILON)

@@ -46,16 +46,16 @@ def draw(folder: Path, stem: Path) -> list[Path]:
             if r[column]
         ]
         for x, y, at, klass in points:
-            _, _, colour, full = _DRAWN[at]
+            _, _, color, full = _DRAWN[at]
             axes.plot(
                 x,
                 y,
                 _MARKERS[klass],
-                color=colour,
+                color=color,
                 markersize=6,
                 alpha=0.85,
                 zorder=3,
-                markerfacecolor=colour if full else "none",
+                markerfacecolor=color if full else "none",
             )
         xs = [x for x, *_ in points] or [1.0]
         ys = [y for _, y, *_ in points] or [1.0]
@@ -83,13 +83,13 @@ def draw(folder: Path, stem: Path) -> list[Path]:
                 label=f"{what}: {peak:,.4g} TFLOP/s",
             )
         for at in _DRAWN:
-            _, _, colour, full = _DRAWN[at]
+            _, _, color, full = _DRAWN[at]
             axes.plot(
                 [],
                 [],
                 "o",
-                color=colour,
-                markerfacecolor=colour if full else "none",
+                color=color,
+                markerfacecolor=color if full else "none",
                 label=f"kernels, by their bytes at {at}",
             )
         for klass, marker in _MARKERS.items():

@@ -26,7 +26,7 @@ _ROLES = {
     "cache": "the cache of keys and values",
     "activation": "activations",
     "gradient": "gradients",
-    "state": "the optimiser's state",
+    "state": "the optimizer's state",
     "input": "inputs",
     SCRATCH: "what schedules store for themselves",
 }

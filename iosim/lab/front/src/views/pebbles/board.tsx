@@ -36,7 +36,7 @@ export interface Frame {
 
 const LABEL = 36; // the height of what is written under a vertex, in pixels
 
-// Room for the vertices: as large as their neighbours allow.
+// Room for the vertices: as large as their neighbors allow.
 export function frame(width: number, places: ReadonlyMap<string, Place>): Frame {
   const rows = Math.min(7, Math.max(2, new Set([...places.values()].map((p) => p.y.toFixed(2))).size));
   const height = Math.round(Math.min(rows * 108, Math.max(330, 84 * rows, 0.46 * innerHeight)));
@@ -65,7 +65,7 @@ export function Board(props: BoardProps) {
 
   const key = (event: KeyboardEvent, v: string) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const to = neighbour(event.key, v, places);
+    const to = neighbor(event.key, v, places);
     if (to) focus(to);
     if (to || onKey(v, event.key)) event.preventDefault();
   };
@@ -202,7 +202,7 @@ export function Arrow({ from, to, r, near }: { from: Point; to: Point; r: number
 }
 
 // The nearest vertex in the direction of an arrow key.
-export function neighbour(key: string, v: string, places: ReadonlyMap<string, Place>): string | undefined {
+export function neighbor(key: string, v: string, places: ReadonlyMap<string, Place>): string | undefined {
   const way = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[key];
   const here = places.get(v);
   if (!way || !here) return undefined;

@@ -1,7 +1,7 @@
 // Drawing a graph: by pointer, by keyboard, or as lines of text.
 import { useRef, useState } from "preact/hooks";
 import { Button, Select, useWidth } from "../../ui";
-import { Arrow, Arrowheads, frame, neighbour } from "./board";
+import { Arrow, Arrowheads, frame, neighbor } from "./board";
 import {
   addEdge, addVertex, type Drawing, EMPTY, freeName, fromText, graphFrom, layout, moveVertex, type Place, Refused, removeEdge,
   removeVertex, toText,
@@ -62,7 +62,7 @@ export function Draw({ drawing, onChange }: DrawProps) {
     const arrow = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key];
     const at = drawing.places.get(v)!;
     if (arrow && event.shiftKey) onChange(moveVertex(drawing, v, { x: clamp(at.x + arrow[0]! * NUDGE), y: clamp(at.y + arrow[1]! * NUDGE) }));
-    else if (arrow) focus(neighbour(event.key, v, drawing.places) ?? v);
+    else if (arrow) focus(neighbor(event.key, v, drawing.places) ?? v);
     else if (event.key === "Enter" || event.key === " ") press(v);
     else if (event.key === "n") create({ x: clamp(at.x + 0.12), y: clamp(at.y + 0.2) });
     else if (event.key === "Delete" || event.key === "Backspace" || event.key === "d") remove(v);

@@ -70,7 +70,7 @@ export function Plot(props: PlotProps) {
   );
 }
 
-// Where a key leads: to a neighbouring size, to half or twice as much, or to an end.
+// Where a key leads: to a neighboring size, to half or twice as much, or to an end.
 function stepped(preset: Preset, M: number, key: string): number | undefined {
   const to = {
     ArrowRight: below(preset, M) + 1, ArrowUp: below(preset, M) + 1,
