@@ -1,7 +1,16 @@
 """Lower and upper bounds on the words that attention, matrix products and copies move.
 
-One file per theorem; adding a bound is one file and one line in `BOUNDS`.  Nothing here sees an
-algorithm of iosim: a bound that never saw the algorithms can't be fitted to them.
+`bounds_for` and `best_lower_bound` evaluate the entries of `BOUNDS`.  ``iosim bounds`` and
+``iosim tightness`` print them; reports, sweeps, kernels' distances and the lab compare with them.
+One file has one theorem, or what several theorems share (`shapes`, `sums`, `terms`, `charges`).  To
+add a bound, write one file with a `Bound`, and add one line to `BOUNDS` (docs/extending.md).
+
+Changing files here: a lower bound that is too large is **false**, so change a formula only with its
+proof in ``proofs/``.  An import contract keeps programs and schedules out: a bound that never saw
+them can't be fitted to them.  ``tests/bounds`` compares bounds with each other and with every
+schedule.  A bound is written once for numbers, arrays, sympy and the lab's symbols
+(``iosim/lab/data/traced.py``), so use the functions of `terms` or NumPy only.  Names of bounds are
+in recorded tables and stay.  If a bound changes, raise `iosim.base.revision.REVISION`.
 
 >>> from iosim.core.problem import Attention
 >>> words, name = best_lower_bound(Attention(4096, 64), 16384)

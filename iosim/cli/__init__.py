@@ -1,6 +1,15 @@
-"""The command line: parses, calls, prints.  What it prints as JSON is meant for scripts.
+"""The command line: modules here parse arguments, call the other wings, and print.
 
-This module imports next to nothing: an interrupt is one line from its first statement on.
+`main` is the entry point of ``iosim`` and of ``python -m iosim``.  Nothing imports this wing.
+`commands` lists every command with its module, which `registry` imports only when the command runs.
+To add a command, write a function in the module of its group and a line in `COMMANDS`.  `options`
+has the options that commands share; compute nothing here that Python users might want, too.
+
+Changing files here: this ``__init__`` imports next to nothing, so that an interrupt during startup
+is one line; ``tests/docs/test_surface.py`` checks which libraries each command loads.  Keys of
+``--json`` and exit codes are read by scripts: add, but don't rename.  Rename an option through
+`renames`, which keeps the old spelling for one version.  Messages and help are compared in
+``tests/cli``, and sessions in the documents are run (``tests/docs``).
 """
 
 from __future__ import annotations

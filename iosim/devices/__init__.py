@@ -1,7 +1,16 @@
-"""Schedules over several devices: the third memory is another device's.
+"""Schedules over several devices: words on each link, memory, bounds and times.
 
-A schedule is written once, as a value (`iosim.devices.program`); everything else is a fold over it:
-run on simulated devices, counted by link, in closed form, timed, and run on GPUs.
+A schedule is a value (`program`), written with a `DeviceBuilder` (`builder`).  Functions read it:
+`running` runs it on simulated devices, `counting` counts by link, `closed` counts for any P,
+`timing` gives α–β times, and `iosim.gpu.links` runs it on GPUs.  All go through `walk`.
+``iosim devices`` prints `report`'s summary.  A schedule is one file in `iosim.devices.schedules`, a
+bound one in `iosim.devices.bounds`, a sharding one record in `sharding`.
+
+Changing files here: run, count and closed form must agree exactly
+(``tests/devices/test_devices.py``), and with sets of words that
+``tests/devices/test_devices_by_hand.py`` passes on by itself.  Names of schedules are in recorded
+GPU data and stay.  An import contract keeps schedules and `walk` out of `iosim.devices.bounds`.
+Tables of ``iosim devices`` are printed in docs/devices.md.
 
 >>> from iosim import Attention
 >>> counts = count_links(on_devices("ring-attention", Attention(1024, 64, heads=8), P=4))

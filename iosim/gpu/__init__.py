@@ -1,7 +1,16 @@
-"""The GPU backend: a program compiled to Triton, run, and counted by itself and by the hardware.
+"""The GPU backend: a program as Triton kernels, which run, and are counted by the hardware, too.
 
 `emit` turns a bound program into text and needs neither Triton nor PyTorch; `interpret` runs the
 text on a CPU with Triton alone; a GPU needs PyTorch as well, and counters need Nsight Compute.
+``iosim gpu``, ``iosim profile``, ``iosim l2`` and the lab's hardware view call this wing.
+`emitter` and `targets` make text, `run` runs it, `records` keeps what was measured, `reports`
+judges it; `l2`, `launch_trace`, `sweeps` and `dram_prediction` predict what DRAM delivers.  A
+report is one file in `iosim.gpu.reports`, a target one in `iosim.gpu.targets`.
+
+Changing files here: records of runs on real GPUs (``experiments/data/gpu``) can't be made again
+without the GPU, and ``tests/gpu/test_gpu_records.py`` replays them: a change in emitted text,
+counts or predictions must still meet every threshold there.  Import torch and triton only inside
+functions that need them.  Emitted text is compared with ``tests/golden/gpu``.
 
 >>> import iosim
 >>> from iosim.gpu import emit

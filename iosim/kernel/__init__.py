@@ -1,4 +1,17 @@
-"""Any Triton kernel, counted from its own IR without a GPU."""
+"""Counts any Triton kernel from its own IR (TTIR), without a GPU.
+
+``iosim kernel`` and `trace` (a kernel's own launch in Python) call it.  `source` finds the function
+in a file, `launch` has its arguments, `compiler` and `ir` give the IR, `slicing`, `semantics` and
+`evaluate` find all references, and `words`, `reuse`, `flop`, `footprint` and `findings` add them up
+into the value of `count`, which `show` prints.  `distance` compares with lower bounds and
+schedules, `stream` replays caches.  An operation of the IR goes to `semantics`, or, if it refers to
+memory, to `evaluate`.
+
+Changing files here: a count is exact, or the kernel is refused with its line and the reason.
+``tests/kernel`` compares each kernel of its corpus with Triton's interpreter word by word, emitted
+schedules with their programs, and sectors with recorded counters of an H200.  Messages are compared
+in ``tests/kernel/test_refused.py``; keys of ``--json`` stay.  Import Triton only inside functions.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,14 @@
-"""The lab: schedules, bounds and games that can be watched and played, in a page or a notebook.
+"""The lab: schedules, bounds and games to watch and play, as an HTML page or in a notebook.
 
-`iosim.lab.page` writes the page, `iosim.lab.data` has a module for each view that says what the
-view shows, and `iosim/lab/front` is the source of what runs in the browser.  Nothing else of iosim
-imports the lab.
+``iosim lab`` and ``iosim export`` call `page` and `export`; `iosim.watch` calls `widget`.
+`iosim.lab.data` has the data of each view, `programs` a program as JSON, `iosim.lab.exercises` the
+questions, ``front/`` the TypeScript source, and ``static/`` the bundle built from it.  A new view
+takes a file in each of the three folders (docs/lab.md).  Only `iosim.cli` and `iosim.watch` import
+the lab.
+
+Changing files here: the page computes no formula of its own.  Its engine in ``front/src/engine``
+ports sizes, sums and tiles, and ``tests/browser`` compares it with Python.  Keys of the data are
+typed in TypeScript: change both sides, then build ``static`` again (docs/lab.md); never edit it by
+hand.  The page's size is limited by a test, and whole numbers beyond 2⁵³ can't travel as numbers
+(``tests/lab/test_lab_page.py``).
 """

@@ -1,4 +1,17 @@
-"""The red-blue pebble game: checked move by move, and solved exactly on graphs small enough.
+"""The red-blue pebble game: checked move by move, and solved exactly on small graphs.
+
+``iosim optimal`` calls `optimum`; the lab's games, its exercises and notebooks use `game`, `graphs`
+and the recorded optima.  `dag` has the graphs, `game` the rules, `solve` the answer with its
+certificate.  Two searches find it, `layered_search` without recomputation and `recompute_search`
+with it; `bounding`, `chains`, `expanding`, `thinning` and others are their loops.  `cp_sat` is a
+second opinion for tests.  Lower bounds of whole graphs are in `iosim.pebbling.bounds`, file formats
+in `iosim.pebbling.readers`.
+
+Changing files here: "optimal" is a proof, so a pruning rule needs its argument in the docstring.
+``tests/pebbling/test_pebbling_oracle.py`` compares with a plain breadth-first search, and the
+recorded optima (``experiments/data/pebbling``) must come out again.  Loops compiled by numba also
+run as plain Python and must not depend on it.  `game` is the judge: keep it independent of the
+search.
 
 >>> from iosim.pebbling import attention, optimum
 >>> best = optimum(attention(N=2, d=1), M=5)

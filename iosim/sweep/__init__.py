@@ -1,8 +1,16 @@
-"""Sweeps: a grid declared in a few lines, counted on all cores, kept when processes are killed.
+"""Sweeps: a grid declared in a few lines, counted on all cores, and kept when processes are killed.
 
-`Sweep` declares a grid; `Folder` is the directory that it fills, shard by shard; `collect` fills it
-with any executor; `combine`, `export_csv` and `query` read it.  Parquet, DuckDB and Dask come with
-the extra: ``pip install 'iosim[sweep]'``.
+``iosim sweep``, ``collect``, ``combine`` and ``query`` call it.  `Sweep` (`grid`) declares a grid;
+`Folder` is the directory that it fills, shard by shard; `collect` fills it with any executor;
+`combine`, `export_csv` and `query` read it.  Parquet, DuckDB and Dask come with the extra:
+``pip install 'iosim[sweep]'``.  An executor is a function that returns a `Pool`, and needs no
+registration.
+
+Changing files here: a row's hash covers everything that determines it, with the version and
+`iosim.base.revision.REVISION`; a new field of `task` must be in it and have a default that leaves
+old hashes alone.  Columns and their types are in users' folders and stay readable.  Shards are
+written whole and sealed: ``tests/sweep`` kills processes, flips bits and cuts files.  `work` calls
+`iosim.core.engines` and `iosim.bounds`, and has no formula.
 
 >>> sweep = Sweep.of(schedule="flash2", N="1024", d="64,128", M="4Ki:64Ki:x2")
 >>> sweep.points

@@ -19,8 +19,18 @@ of it.  Between 0.018d² and 2.2d² `once` and `trees` have a bound that keeps s
 More generally (proofs/attention_options.md) the theorem is about any set of pairs of a row of Q and
 a row of K: masks, numbers of keys, and heads that share K and V.  `pattern_bound` takes the number
 of pairs, and of rows and columns that occur in them.  Where V and O have d_v columns, (d + d_v)/2
-stands in the place of d in `once` and `trees`; in `recompute` the leading term is 4·pairs·d·d_v/M
-where d < d_v.
+is in the place of d in `once` and `trees`; in `recompute` the leading term is 4·pairs·d·d_v/M
+if d < d_v.
+
+`iosim.bounds.constant_tight` registers this bound in the catalogue, and `iosim.bounds.backward` and
+reports use it.  `caps` and `boxes` have the caps of Theorems 1 and 5, `pv_products` has that of
+Theorem 4, `multipliers` has stored choices, and `spills` is Theorem 5.
+
+Changing files here: a cap that is too small makes a **false** bound, so no formula changes without
+its lemma; any multipliers are valid, and only make the bound weaker.  The lab runs `pattern_words`
+on symbols (``iosim/lab/data/traced.py``): no branches on values there.  ``proofs/constant_tight`` and
+its neighbors check the functions by name, and ``tests/bounds/test_mutants.py`` replaces them by
+wrong ones.  If a bound changes, raise `iosim.base.revision.REVISION`.
 
 >>> round(lower_bound(4096, 64, 16384))
 16777216

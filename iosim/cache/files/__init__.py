@@ -1,7 +1,15 @@
-"""Traces in files: our own format, libCacheSim's oracleGeneral, and plain CSV; both ways.
+"""Traces in files, read and written: iosim's own format, libCacheSim's oracleGeneral, and CSV.
 
-Streams are written and read chunk by chunk.  A file appears when it is whole
-(`iosim.base.writing`), so that a run that is interrupted leaves none.
+``iosim cache --trace FILE`` reads a stream, and ``--save FILE`` writes one; `form_of` chooses the
+format by the file's beginning or its name.  Streams are read and written chunk by chunk, so that a
+trace may be larger than memory.  A new format is one file with a `TraceForm` and one line in
+`FORMATS`.
+
+Changing files here: the layout of ``.iosim`` files is described in `iosim_format`.  Old files must
+stay readable, so a new layout needs a new `VERSION`.  The layouts of the other two formats are not
+ours to change.  A damaged file must raise InputError and never give a wrong access, and an
+interrupted run must leave no file (`iosim.base.writing`); ``tests/cache/test_cache_files.py``
+checks both.
 
 >>> sorted(FORMATS)
 ['csv', 'iosim', 'oracleGeneral']

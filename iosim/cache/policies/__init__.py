@@ -1,4 +1,14 @@
-"""Replacement policies: one small file each, and one line in the registry.
+"""Replacement policies: one small file each, and one line in `POLICIES`.
+
+A `Policy` has functions that update the order of lines when a line is found or enters, and one that
+chooses the line to evict.  `iosim.cache.online` calls them for each access, compiled by numba if it
+is installed; OPT has its own loop in `iosim.cache.belady`.  Users choose by name: ``--policy``.
+`ring`, `marked` and `ways` have orders that several policies share.
+
+Changing files here: functions of a policy work on integer arrays in place and allocate nothing, so
+that numba can compile them (`base` lists what they may do).  Names are in recorded sweeps and stay.
+A policy's choices are its definition: ``tests/cache/test_cache_replay.py`` plays each on a plain
+list (`ORDERS`), and a new policy needs an entry there.
 
 >>> POLICIES["lru"].rule
 'the line not touched for longest'

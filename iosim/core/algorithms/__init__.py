@@ -1,6 +1,16 @@
-"""Algorithms: one file each, one line each here.
+"""The schedules: one file each, and one line each in `ALGORITHMS`.
 
-An entry is an import string, so that listing names imports nothing.
+`algorithm` returns a registered `Algorithm` by name; ``iosim count NAME``, reports, sweeps, the lab
+and the GPU emitter get their programs from it.  Files whose names begin with ``_`` have parts that
+schedules share; `own_file` loads a user's ``FILE.py:FUNCTION``.  An entry of `ALGORITHMS` is an
+import string, so that listing names imports nothing.  To add a schedule, start from `copy`
+(docs/extending.md).
+
+Changing files here: another loop means other counts, hence another oracle in ``tests/oracle.py``,
+other golden listings and kernels in ``tests/golden``, and a higher `iosim.base.revision.REVISION`.
+Names and aliases are in recorded data and stay.  `classes`, `attains` and `exponent` are claims
+that tests check.  Schedules only use the builder: they import nothing of counting, machine or
+tiling.
 
 >>> "flash2" in ALGORITHMS, len(ALGORITHMS) == len(all_algorithms())
 (True, True)

@@ -1,12 +1,18 @@
-"""The strict two-level machine: run a schedule for real, and count what it moves.
+"""The strict two-level machine: runs a schedule on numbers, and counts what it moves.
 
-Every operand must be resident, scratch memory starts as NaN, and holding more than M words
-raises (`iosim.core.machine.interpreter`).  Iterations of a grid loop are independent, so the
-machine runs many of them at once, each in a fast memory of its own: a buffer is an array whose
-leading *lane* dimensions number the iterations.  Those that differ in a shape run next to one
-another (`iosim.core.machine.ragged`).  Iterations of other loops run as one longer iteration where
-that does the same (`iosim.core.program.iterations` proves both).  `lanes=1` runs all of them one by
-one, with no lane dimensions at all; it is what every other run is tested against.
+`iosim.simulate` runs it; `iosim.core.engines` has it as an engine, and ``iosim verify`` compares
+its counts and outputs with everything else.  Each operand must be in fast memory, scratch memory
+starts as NaN, and more than M words in fast memory is an error (`interpreter`).
+
+Iterations of a grid loop are independent, so many of them run at once, each with a fast memory of
+its own: a buffer is an array whose leading *lane* dimensions number the iterations.  Iterations
+that differ in a shape run in groups (`ragged`).  Iterations of other loops run as one longer
+iteration if the result is the same; `iosim.core.program.iterations` proves both.  `lanes=1` runs
+all iterations one by one, without lane dimensions.
+
+Changing files here: a faster run must equal the run with ``lanes=1``, bit for bit in its counts.
+Never make the machine more lenient: ``tests/core/test_machine.py`` lists what it refuses.  Use no
+closed form here, since counts are compared with them.  NumPy is the only library.
 """
 
 from __future__ import annotations

@@ -1,7 +1,16 @@
-"""Problems: what is to be computed, its axes, its tensors in slow memory, and a reference.
+"""Problems: what is computed, with its axes, its tensors in slow memory, and a float64 reference.
 
-A problem knows nothing of schedules.  Its sizes bind the axes of any program written for it.  One
-file each, one line each in `PROBLEMS`.
+A problem knows nothing of schedules; its sizes bind the axes of any program written for it.  All
+wings that ask about a problem take one of these dataclasses, and commands derive their options from
+the declared axes and options.  One file has one problem, with a line in `PROBLEMS`; `form`, `base`,
+`heads`, `scores` and `visible_pairs` have what problems share.  Published models' attention is in
+`MODELS` of this file.
+
+Changing files here: names of axes, tensors and options are in schedules, JSON, sweeps' columns and
+recorded data, and stay.  `reference` is what outputs are compared with, so keep it plain and in
+float64.  The pairs that a mask leaves are counted here in closed form (`visible_pairs`); bounds use
+them, so raise `iosim.base.revision.REVISION` if they change.  Import nothing of
+`iosim.core.program`: an import contract refuses it.
 
 >>> LIMITS, "sinks" in LIMITS_SAY
 (('left', 'right'), True)

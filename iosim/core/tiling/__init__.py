@@ -1,7 +1,16 @@
-"""I/O-optimal tile sizes: the least exact count under an exact peak of at most M words.
+"""Optimal tile sizes: the fewest words among all tiles whose exact peak is at most M words.
 
-What may be chosen is in `candidates`, what the closed form proves of the search in `plan`, and the
-search itself, branch and bound at one point or at a million, in `search`.
+`iosim.optimal_tiles`, ``iosim tiles``, sweeps, reports and the GPU's jobs call it.  `candidates`
+lists what a parameter may be, `plan` proves facts about the closed form before any number is known,
+and `search` is branch and bound, at one point or at a million.  The other modules bound the words
+of a box of candidates (`evaluate`, `lines`, `relax`, `regroup`, the two ``…_bounds``, `wide`).
+`rules` has tile rules by name, `gpu` the tiles that fit a GPU; a published rule is in the file of
+its schedule.
+
+Changing files here: the result is the exact optimum, and among equally good tiles always the same
+ones, since documents, kernels and sweeps record them; ``tests/core/test_tiling.py`` compares with
+brute force.  A bound of a box must never exceed the words of a tile in it.  Faster is welcome if
+the answer is the same; otherwise raise `iosim.base.revision.REVISION`.
 """
 
 from __future__ import annotations

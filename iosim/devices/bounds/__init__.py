@@ -1,6 +1,13 @@
-"""Lower bounds on words between devices: one file for each argument, one line each here.
+"""Lower bounds on the words that cross between devices: one file for each argument.
 
-A bound sees a problem, P, M and where tensors are (`Setting`), and never a schedule.
+`iosim.devices.report` shows the bounds of a problem next to a schedule's words.  A bound sees a
+problem, P, M and where tensors are (`Setting`), and never a schedule.  A new bound is an entry in
+the file of its argument, or a new file, and one line in `LINK_BOUNDS`.
+
+Changing files here: too large a bound is **false**.  Its argument is in the file's docstring, and
+must hold for any schedule that begins and ends with the tensors where `Setting` says.  An import
+contract refuses schedules, programs and their counts.  ``tests/devices/test_devices.py`` compares
+each bound with each schedule.
 
 >>> [one.name for one in LINK_BOUNDS.values()][:2]
 ['sharded-rows', 'sharded-rows-backward']

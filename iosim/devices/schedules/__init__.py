@@ -1,4 +1,14 @@
-"""Distributed schedules: one file each, one line each here.
+"""Distributed schedules: one file each, and one line each in `SCHEDULES`.
+
+`on_devices` binds one by its name, which is what ``iosim devices NAME`` and the GPU report
+``devices`` take.  A file has a function over a `DeviceBuilder` and ends with a record of it
+(`_entry`).  Collectives that schedules use as parts are in `iosim.devices.collectives`.
+
+Changing files here: names and the words by link are in recorded runs on GPUs, so a schedule that
+sends other words needs a new record or another name.  ``tests/devices/test_devices.py`` runs each
+on numbers, and compares counts with the closed form; ``tests/devices/test_devices_by_hand.py``
+counts many by sets of words.  Entries are import strings: keep this ``__init__`` free of imports of
+schedules.
 
 >>> "ring-attention" in SCHEDULES, len(all_schedules()) == len(SCHEDULES)
 (True, True)

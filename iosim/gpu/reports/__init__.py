@@ -1,6 +1,16 @@
-"""Reports of the GPU: one file each, one line each here.
+"""Reports of the GPU: one file each, and one line each in `REPORTS`.
 
-An entry is where the report is and its line of help, so that listing them imports nothing.
+A `GpuReport` (`_entry`) has options, a plan of jobs, rows, a verdict and a panel of the figure.
+``iosim gpu NAME`` runs it by `runner` into a record, and ``iosim gpu replay`` and ``figure`` read
+records without a GPU; the lab's hardware view shows the rows.  Files whose names begin with ``_``
+are shared.  An entry of `REPORTS` is an import string and a line of help, so that listing imports
+nothing.
+
+Changing files here: each committed record must pass its report's verdict with today's model
+(``tests/gpu/test_gpu_records.py``): never loosen a threshold to make it pass.  Names of reports,
+jobs and columns are in records and in docs/gpu.md, which shows the tables.  After a change of
+columns, run ``python -m iosim.lab.data.hardware``, as a test of the lab asks.  A change of a plan
+takes effect only in new runs.
 
 >>> "bench" in REPORTS
 True

@@ -1,4 +1,13 @@
-"""What kernels are emitted for: one file each, one line each here.
+"""Targets, which are what kernels are emitted for: one file each, and one line each in `TARGETS`.
+
+A `Target` (`_entry`) says how to emit a program, what a machine needs, and which counters and
+thresholds reports use for it.  `iosim.gpu.emit`, ``iosim gpu emit``, jobs and reports choose one by
+name; if the machine lacks something, `chosen` falls back to `PLAIN` and gives the reason.
+
+Changing files here: the names ``triton`` and ``hopper`` are in records and stay.  The first entry
+of `TARGETS` works for every schedule; the later ones are faster, and the last one that a machine
+can run is chosen.  Reasons for a fallback are compared in ``tests/gpu/test_gpu_targets.py``.  A
+target's text is in ``tests/golden/gpu``.  Speeds that documents claim hold for recorded runs only.
 
 >>> list(TARGETS), PLAIN
 (['triton', 'hopper'], 'triton')

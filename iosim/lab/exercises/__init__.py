@@ -1,6 +1,15 @@
 """Exercises of the lab, predict and then reveal: TOML files, read and checked in one place.
 
-Those of the project are next to this file, one file a view; a lecturer's own are one file more.
+The project's are the TOML files in this folder, one for each view; ``iosim lab --exercises FILE``
+adds a lecturer's own.  `exercises` returns them as JSON values for `iosim.lab.page`.  `record`
+checks one exercise, `quantities` computes its answer from the other wings, `expression` evaluates
+formulas as readers type them, and `judge` checks answers of the tutorials.
+
+Changing files here: texts in TOML are free, but an answer is a formula or is computed, and never a
+stored number (``tests/lab/test_lab_exercises.py`` counts them again by commands).  Fields of an
+exercise are documented for lecturers in docs/lab.md and typed in the front end: add, and rename
+none.  Messages name the file and the exercise, and are compared in tests.  A new kind of answer
+takes a function in `quantities`.
 """
 
 from __future__ import annotations

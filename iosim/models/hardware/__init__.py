@@ -1,6 +1,15 @@
-"""Machines: what a core holds, what the chip holds, and how fast DRAM and arithmetic are.
+"""Machines: what a core and the chip hold, and how fast memories, links and arithmetic are.
 
-KiB and MiB are binary, GB and TFLOP/s decimal.  Each number has its own source.
+`machine` returns one by name, or from a user's TOML file (`machine_file`); ``--machine`` of
+commands, `iosim.models.roofline`, the lab, the GPU's reports and `iosim.devices.timing` take it.  A
+vendor's machines are in one file; a new one is a `Hardware` there and a line in `MACHINES`.  KiB
+and MiB are binary, GB and TFLOP/s decimal.
+
+Changing files here: each number has its own source, and `NO_SOURCE` says that none is known: never
+fill one in by guess.  ``tests/models/test_hardware.py`` asks for a source of each, and compares
+ridges with published ones.  After a change, run ``python -m iosim.lab.data.wall``; documents print
+ridges and times, too.  Names and fields are in users' TOML files and stay.  Import no schedule
+here.
 
 >>> h100 = machine("h100")
 >>> h100.sm_words("fp16"), round(h100.ridge_for("fp16"))

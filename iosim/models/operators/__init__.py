@@ -1,6 +1,15 @@
-"""Operators of neural networks as values: flop and words by tensor.  One file a class.
+"""Operators of neural networks as values: FLOP, and words by tensor.  One file for each class.
 
-`operator` makes one from the name of its kind; `OPERATORS` has the kinds.
+`operator` makes one from the name of its kind, and `OPERATORS` lists the kinds.
+`iosim.models.layers` builds graphs of them.  A kind is a record (`base`): NumPy code, from which
+`flop` counts FLOP by one rule, and a rule for its gradient.  A new kind goes into the `KINDS` of
+its class's file.
+
+Changing files here: ``tests/operators_by_hand.py`` needs a row for each kind, with values, FLOP and
+words by formulas and loops that share no code.  Names of kinds, operands and settings are in graphs
+that users saved, and stay.  An import contract refuses schedules, counts, machines, bounds and
+reports: an operator says what is computed, not how.  docs/roofline.md explains the rule for FLOP,
+on which all rooflines depend.
 
 >>> sorted(OPERATORS)[:3]
 ['adam', 'add', 'all_reduce']

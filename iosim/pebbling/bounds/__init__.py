@@ -1,7 +1,14 @@
 """Lower bounds on the transfers of a whole graph, each with a certificate that can be checked.
 
-One file a bound; its docstring has the argument.  `root_bound` gives the best of them, and
-`iosim.pebbling.bounds.checking` checks a certificate with code of its own.
+`iosim.pebbling.search` calls `root_bound`, which returns the best of them, before it searches; so a
+game whose bound meets a found schedule needs no search.  One file has one bound, with the argument
+in its docstring, and a line in `BOUNDS`.  `order` has what comes before what, for several bounds.
+
+Changing files here: `checking` verifies each certificate with code of its own, and must not import
+what made it.  A bound that is too large makes a **wrong** optimum, so
+``tests/pebbling/test_pebbling_bounds.py`` compares each with true optima of many small graphs.
+Names are printed by ``iosim optimal`` and are in its JSON.  A bound may give up on a large graph,
+since any smaller value is valid.
 
 >>> from iosim.pebbling import tree
 >>> best = root_bound(tree(9), M=5)

@@ -1,6 +1,14 @@
-"""Readers of graphs: one file for a format, one line each here.
+"""Readers of graphs, and of games: one file for each format, and one line each in `READERS`.
 
-An entry is an import string, so that listing names imports nothing.
+``iosim optimal --graph FILE`` and `from_file` choose a reader by the file's suffix or beginning.  A
+`Reader` (`_entry`) turns text into vertices and edges, which `iosim.pebbling.graph_input` checks.
+`moves` reads a game, as ``iosim optimal --json`` prints it.  An entry is an import string, so that
+listing names imports nothing.
+
+Changing files here: a file that isn't of the format, or is damaged, raises InputError with its
+line; ``tests/pebbling/test_pebbling_readers.py`` compares messages.  Files come from anybody:
+limits of size and depth are those of `iosim.base.reading`.  Graph formats belong to other projects;
+games that users saved must stay readable.  networkx is imported by `graphml` only.
 
 >>> sorted(READERS) == sorted(reader(name).name for name in READERS)
 True
