@@ -10,7 +10,8 @@ report is one file in `iosim.gpu.reports`, a target one in `iosim.gpu.targets`.
 Changing files here: records of runs on real GPUs (``experiments/data/gpu``) can't be made again
 without the GPU, and ``tests/gpu/test_gpu_records.py`` replays them: a change in emitted text,
 counts or predictions must still meet every threshold there.  Import torch and triton only inside
-functions that need them.  Emitted text is compared with ``tests/golden/gpu``.
+functions, except in `layers.modules`, which only the worker imports.  Emitted text is compared with
+``tests/golden/gpu``.
 
 >>> import iosim
 >>> from iosim.gpu import emit

@@ -10,5 +10,6 @@ Changing files here: an import contract keeps `iosim.core` and `iosim.bounds` ou
 figures take tables, and compute no count.  Columns of CSV files are in ``docs/img`` and
 ``experiments/data``, and are compared to the word (``tests/report/test_committed.py``).  Committed
 figures must be what is drawn now (``tests/report/test_figures.py``).  `proof`'s names and statuses
-are used by all of ``proofs/``.  matplotlib is imported only when something is drawn.
+are used by all of ``proofs/``.  `drawing` and `movie` import matplotlib: import these two only
+where something is drawn.
 """

@@ -28,9 +28,9 @@ Theorem 4, `multipliers` has stored choices, and `spills` is Theorem 5.
 
 Changing files here: a cap that is too small makes a **false** bound, so no formula changes without
 its lemma; any multipliers are valid, and only make the bound weaker.  The lab runs `pattern_words`
-on symbols (``iosim/lab/data/traced.py``): no branches on values there.  ``proofs/constant_tight`` and
-its neighbors check the functions by name, and ``tests/bounds/test_mutants.py`` replaces them by
-wrong ones.  If a bound changes, raise `iosim.base.revision.REVISION`.
+on symbols (``iosim/lab/data/traced.py``): no branches on values there.  Proofs check the functions
+by name, and ``tests/bounds/test_mutants.py`` replaces them by wrong ones.  If a bound changes,
+raise `iosim.base.revision.REVISION`.
 
 >>> round(lower_bound(4096, 64, 16384))
 16777216
