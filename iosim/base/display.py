@@ -1,7 +1,8 @@
-"""How values show themselves in notebooks, and give their table and their figure.
+"""How values show themselves in notebooks, and how they give their table and figure.
 
-A class names the functions that do so, in ``iosim.report.views``; they are imported when they are
-used.  So the core stays light, and what is shown may count, while nothing that counts knows it.
+A class that derives from `Displayed` or `Tabled` names functions of `iosim.report.views` as text.
+They are imported when a notebook asks for them.  So the core stays light, and what is shown may
+call counting functions, which know nothing of it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The memory that is free, and that this process takes; whether arrays fit before they are made.
+"""How much memory is free, and how much this process uses; when garbage is collected.
 
-And when garbage is collected.
+Caches, the pebble game's search and commands call it before they make large arrays, so that arrays
+that don't fit are refused with one line.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""TOML and JSON that people write, read within limits, with one line for whatever is wrong.
+"""Reads TOML and JSON that people write, within limits, with one line for whatever is wrong.
 
-Every reader of such a file begins here: it must be a regular file of UTF-8 text, no longer than it
-may be, nested no deeper, with numbers of this many digits, and with every key once.  gzip may have
-packed it: whoever asks for ``NAME`` gets the content of ``NAME.gz`` where only that is there.
+Every reader of such a file begins here.  A file must be a regular file of UTF-8 text within limits
+of length, nesting and digits, and each key must be there once.  It may be packed by gzip: ``NAME``
+is read from ``NAME.gz`` if only that exists.
 """
 
 from __future__ import annotations

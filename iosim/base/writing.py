@@ -1,9 +1,9 @@
-"""Files whose names people give, written whole or not at all.
+"""Writes files whose names users give, whole or not at all.
 
-Everything that a user names is written here: a new file takes the place of the old one when it is
-complete, so that a full disk, an error or an interrupt leaves what was there.  A symbolic link
-stays, and what it points to is replaced; a file keeps its mode.  A pipe or a character device has
-no old content: it gets the bytes when all of them are there.
+All commands, sweeps' exports and records write through it.  A new file takes the place of the old
+one when it is complete, so that a full disk, an error or an interrupt leaves the old one.  A
+symbolic link stays, and its target is replaced; a file keeps its mode.  A pipe or a character
+device has no old content: it gets the bytes when all of them are known.
 """
 
 from __future__ import annotations

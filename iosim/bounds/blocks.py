@@ -1,7 +1,7 @@
-"""What block-sparse attention moves at least, whatever its mask marks: O, written once.
+"""The lower bound for block-sparse attention whatever its mask marks: O is written once.
 
-A mask is given with tiles, not with the sizes, so that this bound doesn't know it.  With the mask,
-`iosim.report.sparsity` gives the constant-tight bound for the pairs that it has.
+A mask is given with tiles, not with the sizes, so this bound doesn't know it.  For a known mask,
+`iosim.report.sparsity` gives the constant-tight bound for the pairs that it marks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The classes of algorithms that lower bounds cover: what an algorithm may do."""
+"""The classes of algorithms that lower bounds cover: what an algorithm may do.
+
+Schedules and bounds name them in `classes`; ``iosim bounds`` and ``iosim tightness`` take one by
+name.  Names are in recorded data and stay.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Copying n words loads each and stores each: 2n, and 2n suffice with one word of memory.
+"""Copying n words takes n loads and n stores; 2n words are enough with one word of fast memory.
 
-The entry to copy when a bound is added: one file, and one line in `iosim/bounds/__init__.py`.
+Start from this file to add a bound: one file, and one line in ``iosim/bounds/__init__.py``.
 """
 
 from iosim.bounds.base import Bound

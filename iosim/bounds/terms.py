@@ -1,7 +1,8 @@
-"""Sizes, and the functions a formula may use: with numbers, arrays or symbols.
+"""Sizes, and functions of them, as a bound's formula uses them: numbers, arrays or symbols.
 
-A bound's formula is a function of `Terms`.  Beside the sizes of the problem's form it may name what
-follows from them: for attention the heads, and what a mask leaves of pairs, rows and columns.
+A formula is a function of `Terms`, and is called with one of its subclasses.  Besides the sizes of
+the problem's form, it may use what follows from them: for attention the heads, and how many pairs,
+rows and columns a mask leaves.  The lab has one more subclass (`iosim.lab.data.traced`).
 """
 
 from __future__ import annotations

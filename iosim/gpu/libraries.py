@@ -1,7 +1,8 @@
 """Training steps as libraries run them, kernel by kernel: schedules to compare with their counters.
 
-Nobody would choose them.  They say which tensors each kernel of PyTorch, of cuDNN or of
-FlashAttention's first code reads and writes, and so what must cross each boundary.
+They aren't good schedules.  They say which tensors each kernel of PyTorch, of cuDNN or of
+FlashAttention's first code reads and writes, and so what must cross each boundary.  Reports `paper`
+and `backward`, `iosim profile` and an experiment compare counters with them.
 
 `standard_step`: PyTorch's three kernels of standard attention and its seven of the backward pass,
 and what a mask and dropout add.  PyTorch's softmax takes P ∘ dP in a kernel of its own.

@@ -1,4 +1,7 @@
-"""Words that a kernel's references move, argument by argument."""
+"""Adds up the words that a kernel's references move, argument by argument.
+
+`iosim.kernel.count` passes it each `Reference` that `iosim.kernel.evaluate` reports.
+"""
 
 from __future__ import annotations
 

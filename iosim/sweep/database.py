@@ -1,8 +1,8 @@
-"""Questions in SQL: DuckDB over the shards of some folders, with nothing else in reach.
+"""Answers queries in SQL: DuckDB over the shards of some folders, and nothing else.
 
-DuckDB sees one view, ``rows``, through Arrow; no file, no network and no extension, neither to read
-nor to write.  Answers come in batches, and what a question needs beyond `MEMORY` goes to a
-temporary directory.
+``iosim query`` and `query` call it.  DuckDB sees one view, ``rows``, through Arrow; it can neither
+read nor write files, load extensions or use the network.  Results come in batches, and what a query
+needs beyond `MEMORY` goes to a temporary directory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The manifest of a sweep's directory: what it holds, with a checksum of its own."""
+"""The manifest of a sweep's directory: what the directory holds, with a checksum of its own.
+
+`iosim.sweep.folder` writes and reads it; ``iosim plot`` looks for it to tell a sweep from other
+directories.  Users' folders must stay readable, so give a new field a default.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is typed for a sweep, on the command line, in a file or in Python, as text and numbers."""
+"""Reads values of a sweep as text and numbers, from the command line, a file or Python.
+
+`iosim.sweep.grid` calls it, and parses the text afterwards.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Segment lengths and multipliers, found by a numeric search and stored: any choice is valid.
+"""Segment lengths and multipliers for `iosim.bounds.unified`, stored from a numeric search.
 
-A poor choice makes the bound weaker, never wrong: Theorem 1 holds for all of them.  The tables
-are over √(M/d²), in which the best choice is nearly straight, and are interpolated.
-`python -m experiments.multiplier_search` searches for better ones.
+Any choice is valid: a poor one makes the bound weaker, never wrong, since Theorem 1 holds for all
+of them.  The tables are over √(M/d²), in which the best choice is nearly a straight line, and are
+interpolated.  ``python -m experiments.multiplier_search`` searches for better ones.
 """
 
 from __future__ import annotations

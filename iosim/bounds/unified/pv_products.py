@@ -1,8 +1,10 @@
-"""What products p·v alone say: a bound for algorithms that recompute and add in any order.
+"""Theorem 4: a bound from products p·v alone, for class `recompute-trees`.
 
-Theorem 4 of proofs/constant_tight.md.  A pair that has a second product in a segment has a word
-there when the segment begins, or one is loaded, or its row of Q and its row of K are touched whole.
-So T words make at most `second_cap` products p·v.  Sizes may be scaled, as in `caps`.
+`iosim.bounds.unified` calls `second_segment`; the class allows recomputation and sums in any order.
+The argument is Theorem 4 of proofs/constant_tight.md.  If a pair has a product p·v in a segment,
+then one of its words is there when the segment begins, or one is loaded, or its row of Q and its
+row of K are touched whole.  So T words allow at most `second_cap` products p·v.  Sizes may be
+scaled, as in `iosim.bounds.unified.caps`.
 """
 
 from __future__ import annotations

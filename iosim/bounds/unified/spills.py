@@ -1,7 +1,8 @@
-"""Theorem 5: spilled and unspilled scores apart; classes `once` and `trees`.
+"""Theorem 5: a larger bound for `once` and `trees`, with spilled and unspilled scores apart.
 
-proofs/constant_tight_spills.md; its step `spill-records` proves each record's cap.  The records are
-made by ``python -m experiments.spill_records``.
+`iosim.bounds.unified` takes the larger of this bound and Theorem 1's.  The argument is in
+proofs/constant_tight_spills.md, whose step `spill-records` proves the cap of each record.  The
+records are made by ``python -m experiments.spill_records``; don't edit them by hand.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""FlashAttention's backward pass: a block of columns stays, O streams past with Q, dO and dQ.
+"""FlashAttention's backward pass: columns are stationary, O is streamed with Q, dO and dQ.
 
-Dao et al. 2022 (arXiv 2205.14135), Algorithm 4: as `flash2_backward`, but D = rowsum(dO ∘ O) is
-made again for each tile, so that O is loaded as often as Q.  In leading order 20N²d²/M words per
-head.
+Dao et al. 2022 (arXiv 2205.14135), Algorithm 4.  It differs from `flash2_backward` in that D =
+rowsum(dO ∘ O) is computed again for each tile, so that O is loaded as often as Q.  In leading
+order, 20N²d²/M words per head.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Kernels of libraries that are known: which schedule each has, with which tiles, on which path.
+"""Known kernels of libraries: which schedule each has, with which tiles, on which path.
 
-`KNOWN` has one `KnownKernel` for each family.  Its pattern is of the kernel's name as a report
-writes it, and its groups are the tiles; what a name doesn't say was read from counters
-(docs/gpu.md) or from the code of the library.  A schedule's kernels that `iosim.gpu.emit` makes are
-known by their own names.
+`iosim.gpu.profiling.expected` looks kernels up here.  `KNOWN` has one `KnownKernel` for each
+family.  Its pattern matches the kernel's name as a report writes it, and its groups are the tiles;
+what a name doesn't say was read from counters (docs/gpu.md) or from the library's code.  Kernels
+that `iosim.gpu.emit` makes are known by their own names.
 
 >>> from iosim.core.problem import Attention
 >>> name = "cudnn_generated_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_4x1x1_cga1x1x1"

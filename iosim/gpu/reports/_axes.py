@@ -1,4 +1,7 @@
-"""What the panels of the figure share."""
+"""What the panels of the GPU figure share.
+
+The reports `validate`, `dram` and `layers` draw their panels with it.
+"""
 
 from __future__ import annotations
 

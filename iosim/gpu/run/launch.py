@@ -1,4 +1,7 @@
-"""Running emitted kernels: load the text, launch every nest in order, collect what they counted."""
+"""Loads the text of emitted kernels, launches every nest in order, and collects its counts.
+
+The worker's tasks launch on a GPU with it, and `iosim.gpu.run.interpreter` on a CPU.
+"""
 
 from __future__ import annotations
 
