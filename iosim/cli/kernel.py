@@ -23,11 +23,12 @@ from iosim.kernel.expression import calculate
 from iosim.kernel.formula import derive_formula
 from iosim.kernel.launch import KernelCall, describe_launch
 from iosim.kernel.roles import find_roles
-from iosim.kernel.show import COLUMNS, to_config_lines, to_config_rows, to_lines, to_rows
+from iosim.kernel.show import COLUMNS, to_config_lines, to_config_table, to_lines, to_rows
 from iosim.kernel.source import KernelSource, load_kernel
 from iosim.kernel.stream import to_stream
 from iosim.kernel.sweep import split_varied, sweep_kernel
 from iosim.models.hardware import MACHINES
+from iosim.report.plot import figure_name, save_styled
 from iosim.report.table import write_csv
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -146,8 +147,16 @@ def count(
 @click.command()
 @launch_options
 @_vary()
+@opt.save("a figure of bytes against what a program takes; a name without a suffix")
 @opt.as_json
-def tiles(kernel: str, gpu: str | None, varied: Sequence[str], as_json: bool, **given: Any) -> None:
+def tiles(
+    kernel: str,
+    gpu: str | None,
+    varied: Sequence[str],
+    save: Path | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Compare the constants of a Triton kernel: the fewest bytes first.
 
     Its own autotune list, or what --vary gives. With --gpu, each is compiled: whether it fits, and
@@ -159,12 +168,16 @@ def tiles(kernel: str, gpu: str | None, varied: Sequence[str], as_json: bool, **
     configs = rank_configs(
         choices, read_launch(source, **given), machine, read_capability(gpu) if gpu else None
     )
+    table = to_config_table(configs)
+    made = [] if save is None else save_styled(table.plot(), figure_name(save))
     if as_json:
         opt.print_json([config.to_dict() for config in configs])
         return
-    opt.print_rows(to_config_rows(configs))
+    opt.print_rows(table.rows)
     for line in to_config_lines(configs):
         click.echo(line)
+    for path in made:
+        click.echo(f"wrote {path}")
 
 
 def list_formulas(

@@ -82,6 +82,12 @@ def to_lines(count: KernelCount) -> Iterator[str]:
         yield f"sm_{found.capability}: {shared}, {found.warps} warps{registers}"
 
 
+def to_config_table(configs: Sequence[KernelConfig]) -> Table:
+    """The comparison of constants; its figure is the front."""
+    rows = tuple(to_config_rows(configs))
+    return Table(rows, "constants compared", "iosim.report.figures:front")
+
+
 def to_config_rows(configs: Sequence[KernelConfig]) -> list[dict[str, Any]]:
     """The comparison of constants that compile; those that are the same everywhere are left out."""
     counted = [c for c in configs if c.count is not None]
@@ -102,6 +108,7 @@ def _config_cells(config: KernelConfig, count: KernelCount) -> dict[str, Any]:
         "words": words,
         "bytes": count.total_bytes,
         "live_words": count.footprint.words,
+        "live_bytes": count.footprint.bytes,
     }
     found = count.resources
     if found is not None:
@@ -111,7 +118,7 @@ def _config_cells(config: KernelConfig, count: KernelCount) -> dict[str, Any]:
             "spills": found.spills,
             "per_SM": config.resident,
         }
-    return row | {"front": "*" if config.best else ""}
+    return row | {"front": "doesn't run" if config.reason else "*" if config.best else ""}
 
 
 def to_config_lines(configs: Sequence[KernelConfig]) -> Iterator[str]:

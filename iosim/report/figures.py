@@ -11,7 +11,7 @@ from typing import Any
 
 from iosim.base.errors import InputError
 from iosim.report.drawing import drawing, styled
-from iosim.report.plot import LINES, MARKERS, PALETTE, WIDTH, WORDS, draw_legend
+from iosim.report.plot import LINES, MARKERS, MODEL, PALETTE, WIDTH, WORDS, draw_legend
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -377,3 +377,96 @@ def sweep(rows: Rows) -> Any:
     )
     draw_legend(axes)
     return figure
+
+
+@styled
+def front(rows: Rows) -> Any:
+    """Bytes against what a program takes, a point for each choice of a kernel's constants.
+
+    The line is the least that a choice of at most this room moves.
+    """
+    names = list(rows[0])[: list(rows[0]).index("words")]
+    room, what = (
+        ("shared", "shared memory") if "shared" in rows[0] else ("live_bytes", "live tiles")
+    )
+    kinds = {
+        "*": ("on the front", PALETTE[0], MARKERS[0]),
+        "": ("another choice is better", PALETTE[4], MARKERS[1]),
+        "doesn't run": ("doesn't run", "grey", "x"),
+    }
+    found = {k: sorted((r for r in rows if r["front"] == k), key=lambda r: r[room]) for k in kinds}
+    best = found["*"]
+    figure, axes = drawing(figsize=(WIDTH, 4.4 + 0.12 * len(best)))
+    for kind, (label, colour, marker) in kinds.items():
+        at = [r[room] / 1024 for r in found[kind]], [r["bytes"] for r in found[kind]]
+        if kind == "*":
+            axes.plot(*at, color=colour, drawstyle="steps-post")
+        if found[kind]:
+            axes.plot(*at, marker, color=colour, label=label, zorder=4 if kind == "*" else 3)
+    title = "No choice of constants runs"
+    if best:
+        more = best[0]["bytes"] / (best[-1]["bytes"] or 1)
+        title = f"{len(best)} of {len(rows)} choices are on the front: the one that takes\n"
+        title += f"the least room moves {more:.3g} times the bytes of the last"
+    if min(r[room] for r in rows) > 0:
+        axes.set_xscale("log", base=2)
+    axes.set(
+        yscale="log" if min(r["bytes"] for r in rows) > 0 else "linear",
+        xlabel=f"fast memory of a program: KiB of {what}",
+        ylabel=f"loads + stores,\nbytes, {MODEL}",
+        title=title,
+    )
+    axes.xaxis.set_major_formatter("{x:,.4g}")
+    draw_legend(axes, title=f"labels: {', '.join(names)}" if names else None)
+    texts = [", ".join(str(r.get(x, "")) for x in names) for r in best]
+    _label_front(axes, [(r[room] / 1024, r["bytes"]) for r in best], texts)
+    return figure
+
+
+def _label_front(axes: Any, points: Sequence[tuple[float, float]], texts: Sequence[str]) -> None:
+    """Write below and to the left of points that fall to the right; nothing else is there.
+
+    A label that would meet the one above it moves down, and a line leads to it.
+    """
+    figure = axes.figure
+    labels = [
+        axes.annotate(
+            text,
+            at,
+            xytext=(-5, -4),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            fontsize=8.5,
+            arrowprops={"arrowstyle": "-", "color": "grey", "linewidth": 0.6},
+        )
+        for at, text in zip(points, texts, strict=True)
+    ]
+    if not labels:
+        return
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in labels]
+    high = max(box.height for box in boxes)
+    area, pixel = axes.get_window_extent(), figure.dpi / 72
+    for axis, room in (
+        ("x", [(box.width + 12 * pixel) / area.width for box in boxes]),
+        ("y", [(len(labels) + 1) * high / area.height] * len(labels)),
+    ):
+        _make_room(axes, axis, [at["xy".index(axis)] for at in points], room)
+    lowest = float("inf")
+    for label, at in zip(labels, points, strict=True):
+        y = axes.transData.transform(at)[1]
+        lowest = min(lowest, y - 4 * pixel)
+        label.set_position((-5, (lowest - y) / pixel))
+        lowest -= high
+
+
+def _make_room(axes: Any, axis: str, values: Sequence[float], shares: Sequence[float]) -> None:
+    """Lower an axis's lower limit until each value has its share of the axis below it."""
+    transform = getattr(axes, f"{axis}axis").get_transform()
+    low, high = transform.transform(getattr(axes, f"get_{axis}lim")())
+    for x, share in zip(transform.transform(values), shares, strict=True):
+        share = min(share, 0.6)
+        low = min(low, (x - share * high) / (1 - share))
+    limits = transform.inverted().transform([low, high])
+    getattr(axes, f"set_{axis}lim")(*limits)
