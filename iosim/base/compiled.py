@@ -37,7 +37,7 @@ SHORT = 200_000
 
 
 def available() -> bool:
-    """Whether numba is installed, and not told to leave the text as it is."""
+    """Whether numba is installed, and not told by the environment to leave the text as it is."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return False
     return importlib.util.find_spec("numba") is not None

@@ -108,7 +108,7 @@ def pip(what: str) -> str:
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """Return a clause that names the nearest known name, or all of them where none is near."""
+    """Return a clause that names the nearest known name, or all of them if none is similar."""
     names = sorted(known)
     by_small = {known.lower(): known for known in names}
     near = difflib.get_close_matches(str(name).lower(), by_small, n=1, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""Progress of long loops: a loop reports how far it is, and whoever runs it may listen.
+"""Progress of long loops: a loop reports how far it is, and a caller may listen.
 
 The command line listens to every command (`iosim.cli.watching`).  Without a listener a report costs
 a lookup.
@@ -48,7 +48,7 @@ def listen(listener: Listener) -> Iterator[None]:
 
 
 def track(items: Collection[_T], what: str) -> Iterator[_T]:
-    """The items, each reported before its turn; `what` names them, in the plural."""
+    """The items, each reported before it is used; `what` names them, in the plural."""
     with count_done(len(items), what) as report:
         for done, item in enumerate(items):
             report(done)

@@ -118,7 +118,7 @@ def _unpack(data: bytearray, most: int) -> bytearray:
 def read_mask(path: str | Path) -> NDArray[Any]:
     """The array of a block mask in a file of NumPy's.
 
-    Raises InputError where there is none; nothing that the file says is run.
+    Raises InputError if there is none; nothing that the file says is run.
 
     >>> read_mask("/dev/null")
     Traceback (most recent call last):

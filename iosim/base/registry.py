@@ -18,7 +18,7 @@ def canonical(name: T, names: Collection[str], aliases: Mapping[str, str]) -> T 
     Args:
         aliases: other names in use, in lower case without hyphens and underscores.
 
-    What is none stays as it is.
+    An unknown name is returned unchanged.
 
     >>> canonical("Flash-Attention", ["flash2", "small_cache"], {"flashattention": "flash2"})
     'flash2'

@@ -326,7 +326,7 @@ def best_lower_bound_many(
     """
     form = problem if isinstance(problem, Form) else _plain_form(problem)
     known = [b for b in _exact_lower(form.kind, klass) if b.covers_form(form)]
-    # Words are never negative: -1 stands where a bound doesn't apply.
+    # Words are never negative: -1 where a bound doesn't apply.
     words = np.full((max(1, len(known)), len(M)), -1.0)
     for k, b in enumerate(known):
         here = slice(None) if b.everywhere else np.flatnonzero(b.where(form, sizes, M))

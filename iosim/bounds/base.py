@@ -113,7 +113,7 @@ class Bound:
     options
         names of the problem's options that its theorem covers.
     options_proof
-        the name of the proof that carries it over to them, or None where none is needed.
+        the name of the proof that carries it over to them, or None if none is needed.
     options_theorem
         the anchor of the statement in that one.
     checked

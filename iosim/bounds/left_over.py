@@ -28,7 +28,7 @@ _BUSY = (8, 16, 32, 64, 256, 1024)
 
 
 def at_a_moment(M: Any, A: Any, G: Any, O: Any, rows: Any, columns: Any, swept: Any, B: Any) -> Any:
-    """The largest X that Theorem 6's three conditions allow, for one B; 0 where none is allowed.
+    """The largest X that Theorem 6's three conditions allow, for one B; 0 if none is allowed.
 
     Args:
         M: words of fast memory.

@@ -291,7 +291,7 @@ class Symbolic(Terms):
         return sympy.Min(x, y)
 
     def max(self, *values: Any) -> Any:
-        """sympy.Max, as it stands: sympy would compare all pairs of the values for all sizes."""
+        """sympy.Max, unevaluated: sympy would compare all pairs of the values for all sizes."""
         import sympy
 
         return sympy.Max(*values, evaluate=False)

@@ -23,7 +23,7 @@ it.  Distances at the ends of the ranges between therefore give them all, and th
 beyond a capacity are counted by dividing.
 
 This holds where every loop has fixed bounds, and neither masks nor positions that are read decide
-what is touched; `reuse` says what stands against it elsewhere.
+what is touched; `reuse` says what prevents it elsewhere.
 
 >>> import iosim
 >>> flash2 = iosim.algorithm("flash2").program
@@ -203,7 +203,7 @@ def _holds(so: bool, place: Place) -> None:
 
 
 def _value(terms: tuple[int, ...], at: Sequence[int]) -> int:
-    """The function at some numbers; 0 where there are no terms."""
+    """The function at some numbers; 0 for no terms."""
     return sum(
         c * math.prod(t for k, t in enumerate(at) if mask >> k & 1) for mask, c in enumerate(terms)
     )
@@ -212,7 +212,7 @@ def _value(terms: tuple[int, ...], at: Sequence[int]) -> int:
 def reuse(instance: Instance) -> tuple[Reuse, ...]:
     """The stack distances of all accesses of an instance, by rule, in time independent of sizes.
 
-    Raises InputError for an instance of which that can't be said, with what stands against it, and
+    Raises InputError for an instance of which that can't be said, with what prevents it, and
     ClosedFormError where distances that are computed as a check are not the rule's.
 
     >>> import iosim

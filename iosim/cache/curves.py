@@ -28,7 +28,7 @@ OF_LINE = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """Words moved between a cache and what is behind it, as step functions of its capacity.
+    """Words moved between a cache and the memory behind it, as step functions of its capacity.
 
     Step i holds for capacities from ``capacities[i]`` on, up to the next one.
 
@@ -38,7 +38,7 @@ class Curve:
         accesses: in the stream.
         capacities: words, ascending, from one line on; where something changes.
         misses: accesses whose line was not held.  Of OPT, only those that load.
-        loads: words read from behind.
+        loads: words read from the memory behind it.
         write_backs: words written when their line was dropped; None where the pass can't tell.
         flush: words that were written and still held at the end; None likewise.
 

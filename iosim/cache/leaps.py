@@ -48,7 +48,7 @@ def replay_leaping(
     Args:
         instance: a program with its sizes, tiles and masks, without positions that are read.
         cache: LRU with lines of one word, fully associative.
-        watch: told now and then how many accesses are done.
+        watch: called now and then with how many accesses are done.
 
     Raises InputError where numba is not installed.
 

@@ -52,11 +52,11 @@ class CacheWords:
         method: which counted: ``stream``, ``tiles``, ``formula``, or ``sample`` of a stream.
         accesses: reads and writes that come in.
         capacities: words.
-        loads: words read from behind.
+        loads: words read from the memory behind it.
         write_backs, flush, misses: as of `iosim.cache.Traffic`; None where the method can't tell.
         loads_error: of a sample, the standard error of each of `loads`, in words.
         lines: of a sample, how many lines were followed.
-        why: why no quicker method was taken; "" where none is quicker.
+        why: why no quicker method was taken; "" if none is quicker.
 
     >>> CacheWords(method="stream", accesses=3, capacities=[1], loads=[3]).write_backs is None
     True
@@ -75,7 +75,7 @@ class CacheWords:
 
 
 def count_words(what: Instance | Stream, family: CacheFamily, method: str = "auto") -> CacheWords:
-    """The words that cross between each cache of a family and what is behind it.
+    """The words that cross between each cache of a family and the memory behind it.
 
     Args:
         what: a schedule with its sizes and tiles, whose references go through the caches, or a

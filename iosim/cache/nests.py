@@ -1,6 +1,6 @@
 """What lies between two passes of a dense schedule: stack distances, from ranges of loop numbers.
 
-Passes run in the lexicographic order of where they stand in the tree and of the numbers of the open
+Passes run in the lexicographic order of their places in the tree and of the numbers of the open
 loops (`iosim.cache.closed`).  So those between two of them are a few *segments*: neighboring
 places in the tree, each with the numbers of its outermost loops, the last of these in a range.
 """

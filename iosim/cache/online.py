@@ -48,7 +48,7 @@ def _parted(line: int, sets: int, mask: int, binary: bool) -> int:
     return line & mask if binary else line % sets
 
 
-# The loop as it stands is LRU in sets that hold no copies.  `Online` puts others for these names.
+# The loop as it is here is LRU in sets that hold no copies.  `Online` puts others for these names.
 hit, enter, evict, set_of, copies = LRU.hit, LRU.enter, LRU.evict, _parted, False
 
 

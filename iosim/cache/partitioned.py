@@ -1,10 +1,10 @@
 """A cache in several parts, each of which keeps what its own side reads.
 
 Such is the L2 of large GPUs: two halves, and an SM reads through the half of its side.  What that
-half misses and the other holds comes from there, and is kept in both from then on; only what none
-holds is loaded from behind.  Looking into another part is not a use of it: what a part holds
-depends on its own side alone.  A write goes to its side's part, and copies in others take it over;
-dirty is the line where it was written last.
+half misses and the other holds comes from there, and is kept in both from then on; only what
+neither holds is loaded from memory.  A look-up in another part is not a use of it: what a part
+holds depends on its own side alone.  A write goes to its side's part, and copies in others get it;
+the line is dirty in the part that was written last.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def replay_parts(
     side: Callable[[Ints], Ints] = parity,
     fast: bool | None = None,
 ) -> Traffic:
-    """What is moved behind a cache of several parts.
+    """What is moved between memory and a cache of several parts.
 
     Args:
         accesses: of items that share it.

@@ -1,11 +1,11 @@
-"""Long loops over arrays in parts, between which somebody is told how far it is."""
+"""Long loops over arrays in parts, between which a caller learns how far it is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-# Is told how many of how many are done.
+# Is called with how many are done, and of how many.
 Watch: TypeAlias = Callable[[int, int], None]
 
 # What is done between two looks.
@@ -13,7 +13,7 @@ AT_ONCE = 2**16
 
 
 def unwatched(done: int, of: int) -> None:
-    """Nobody is told."""
+    """Report to nobody."""
 
 
 def parts(many: int, watch: Watch) -> Iterator[slice]:

@@ -9,7 +9,7 @@ then writes the tensor's.  `Alloc` and `Free` are not accesses.
 
 An operation is atomic: it reads the operands of `OPS[name].reads` in that order, each one row by
 row, and then writes those of `writes`.  An index that is read from a resident word (`At`) reads
-that word where its `Load` or `Store` stands, even if that is not an access itself.
+that word where its `Load` or `Store` is, even if that is not an access itself.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Place:
         local: whether that is a local array, of which every pass covers a prefix.
         write: whether it writes.
         loops: the open loops, outermost first.
-        path: where it, and before it each of these loops, stands in its body.
+        path: where it, and before it each of these loops, is in its body.
         along: one for each axis of a tensor, or for each dimension of the array as it is.
     """
 
@@ -156,7 +156,7 @@ def _body(
     Args:
         open_: the depths of open tiles' loops.
         loops: these loops.
-        path: where each of them stands.
+        path: where each of them is.
         parted: the local arrays of which parts are used.
     """
     at = itertools.count()

@@ -42,7 +42,7 @@ class SampledCurve:
         lines: how many lines were followed.
         rate: the share of lines that was requested.
         capacities: words.
-        loads: words read from behind, estimated.
+        loads: words read from the memory behind it, estimated.
         error: the standard error of each estimate, in words.
 
     >>> from iosim.cache import of_arrays, sampled

@@ -103,7 +103,7 @@ class Stream:
     line_words: int = 1
 
     def region(self, name: str) -> Region:
-        """The region of a tensor, or of a local array; InputError where there is none."""
+        """The region of a tensor, or of a local array; InputError if there is none."""
         for region in self.regions:
             if region.name == name:
                 return region

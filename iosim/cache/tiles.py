@@ -161,8 +161,8 @@ def _check(instance: Instance, many: int) -> None:
 def lru(found: Passes, *, watch: Watch = unwatched) -> Curve:
     """LRU at every capacity, from passes: what `curve` gives for the stream of words.
 
-    Of write-backs, which change from word to word at the end, `lru_at` tells.  `watch` is told now
-    and then how many passes of how many are done.
+    Write-backs, which change from word to word at the end, are in `lru_at`.  `watch` is called now
+    and then with how many passes are done, and of how many.
 
     >>> import iosim
     >>> sizes, tiles = {"N": 64, "d": 8, "heads": 1}, {"B_r": 16, "B_c": 8}

@@ -100,7 +100,7 @@ _GROUPS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 
 
 def _print_bounds(rows: Sequence[Mapping[str, Any]], several: bool) -> None:
-    """A table of bounds of one group; the values of asymptotic ones stand in Ω or O."""
+    """A table of bounds of one group; the values of asymptotic ones are inside Ω or O."""
     largest = bool(rows[0]["largest_of"])
     exact, classed = rows[0]["strength"] == "exact", not _exact(rows[0], "upper")
     cells = []

@@ -54,7 +54,7 @@ EXAMPLES = {
     "gpu replay": "experiments/data/gpu/h200",
     "gpu figure": "experiments/data/gpu/h200 figure",
 }
-# Name → (where the command is, the first line of its help).  Beside a group stand its commands.
+# Name → (where the command is, the first line of its help).  After a group come its commands.
 Entry = tuple[str, str]
 COMMANDS: dict[str, Entry | tuple[str, dict[str, Entry]]] = {
     "schedules": (

@@ -16,7 +16,7 @@ from iosim.core.program.walk import Instance, bind
 from iosim.core.tiling.rules import RULES, choose_tiles
 from iosim.core.units import parse_tiles, tiles_like
 
-# A longer or faster movie is taken for a typing error.
+# A longer or faster movie is treated as a typing error.
 MOST_SECONDS, MOST_FPS = 600, 60
 
 

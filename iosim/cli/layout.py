@@ -2,7 +2,7 @@
 
 A table that fits is aligned.  One that doesn't wraps its cells of several words, at spaces; where
 that is not enough, each row becomes a record of lines ``column  value``, and a value too long for
-its line stands whole on a line of its own.
+it has a line of its own, whole.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _widths(names: list[str], cells: list[list[str]], width: int) -> list[int] |
 
 
 def _wrap(text: str, width: int) -> list[str]:
-    """Lines broken at spaces only; a word longer than the width stands alone, whole."""
+    """Lines broken at spaces only; a word longer than the width is alone, whole."""
     if _long(text) <= width:
         return [text]
     return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]

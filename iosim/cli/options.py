@@ -50,7 +50,7 @@ from iosim.models.layers.models import attention_of, config
 F = TypeVar("F", bound=Callable[..., Any])
 Sizes = Mapping[str, str]
 
-# The most processes that ``--workers`` takes; more are taken for a typing error.
+# The most processes that ``--workers`` takes; more are treated as a typing error.
 MOST_WORKERS = 1024
 # The width of a table where the output is not a terminal.
 WIDTH = 140
@@ -159,7 +159,7 @@ def masks(text: str | None) -> dict[str, Any]:
 
 
 def marked_tiles(mask: str | None, tiles: str | None) -> MarkedTiles | None:
-    """The block mask of an attention operator as typed, with its tiles; None where none is."""
+    """The block mask of an attention operator as typed, with its tiles; None if there is none."""
     if mask is None:
         if tiles is not None:
             raise InputError("--tiles are those of a block mask: give --mask blocks=FILE.npy too")

@@ -25,7 +25,7 @@ _COMMAND = "the command to be profiled"
 
 
 class _WithCommand(click.Command):
-    """What stands after ``--`` is a command of its own, whatever it looks like."""
+    """What comes after ``--`` is a command of its own, whatever it looks like."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:

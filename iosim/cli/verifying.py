@@ -231,7 +231,7 @@ def plot(table: Path, save: Path | None) -> None:
         beside = Path(os.path.splitext(table)[0])
         if table.suffix == ".parquet" and (where := _sweep_of(table)) is not None:
             opt.remark(_describe_missing_shards(table, where))
-            # Beside the sweep: its own directory has rows only.
+            # Next to the sweep: its own directory has rows only.
             beside = Path(os.path.relpath(f"{where}-{table.stem}"))
         made = plot_table(table, beside if save is None else figure_name(save))
     for path in made:

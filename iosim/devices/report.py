@@ -1,4 +1,4 @@
-"""All that is said of a schedule on P devices, as one value: words, bounds, times."""
+"""All that is known of a schedule on P devices, as one value: words, bounds, times."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class HeldBound:
 
 @dataclass(frozen=True)
 class DevicesReport:
-    """What is said of a schedule on P devices.
+    """What is known of a schedule on P devices.
 
     Attributes:
         instance: what it is of.
@@ -70,7 +70,7 @@ def devices_report(
 
     Args:
         machine: whose peak and links the times are of.
-        latency_s: α; that of a kernel's launch where none is given.
+        latency_s: α; that of a kernel's launch if none is given.
 
     >>> from iosim import Attention
     >>> from iosim.devices import on_devices

@@ -16,7 +16,7 @@ class GpuError(IosimError):
 
 
 class EmitError(IosimError):
-    """A program that has no GPU form as it stands.
+    """A program that has no GPU form as it is.
 
     >>> import iosim
     >>> from iosim.gpu import emit

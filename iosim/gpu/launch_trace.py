@@ -116,7 +116,7 @@ class _Open:
         rows: how many.
         env: name → number, or an array with one for each row.
         numbers: tile → the number of its iteration, of each row.
-        when: where it stands: places in bodies and numbers of iterations, outermost first.
+        when: where it is: places in bodies and numbers of iterations, outermost first.
         item: of each row.
     """
 

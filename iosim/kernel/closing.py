@@ -400,7 +400,7 @@ class Closing(Launched):
         self.refuse(op, "rows that data name")
 
     def refer(self, op: IrOperation, argument: str, mask: Any, tile: tuple[int, ...]) -> None:
-        """Add a reference: the lanes that a mask leaves, behind its conditions on whole tiles."""
+        """Add a reference: the lanes that a mask leaves, after its conditions on whole tiles."""
         if isinstance(mask, (Unknown, type(None))):
             self.refuse(op, f"a mask: {describe_value(mask)}")
         if mask.never or self.silent:

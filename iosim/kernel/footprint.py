@@ -107,14 +107,14 @@ class _Liveness:
         return {r for x in names if (r := self.root(x)) in self.sizes}
 
     def walk_block(self, block: IrBlock, after: set[str]) -> set[str]:
-        """From the tiles that are live behind a block to those before it."""
+        """From the tiles that are live after a block to those before it."""
         live = set(after)
         for op in reversed(block.operations):
             live = self.step(op, live)
         return live - self.tiles(block.arguments)
 
     def step(self, op: IrOperation, after: set[str]) -> set[str]:
-        """From the tiles that are live behind an operation to those before it."""
+        """From the tiles that are live after an operation to those before it."""
         results, operands = self.tiles(op.results), self.tiles(op.operands)
         before = (after - results) | operands
         if op.name == "scf.for":

@@ -100,7 +100,7 @@ def derive_formula(launch: KernelCall, capability: int | None = None) -> KernelF
 
     Args:
         launch: the kernel and its launch, with its grid as text.
-        capability: of the GPU whose TTIR is read; an H100's, where none is given.
+        capability: of the GPU whose TTIR is read; an H100's, if none is given.
 
     Raises:
         NoClosedForm: a mask, a bound or the grid is no sum of sizes and positions.

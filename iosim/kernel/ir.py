@@ -30,9 +30,9 @@ class IrOperation:
         name: such as ``tt.load``.
         results: names of its results, each with its ``%``.
         operands: names of the values that it reads, in the order of the text.
-        text: what stands between the name and the types.
+        text: what is between the name and the types.
         attributes: those in braces, as text.
-        types: the types behind the last colon, in order.
+        types: the types after the last colon, in order.
         regions: of blocks that it runs.
         successors: the blocks that it branches to, with the values that it gives them.
         location: file and line of the source, or "".
@@ -67,7 +67,7 @@ class IrOperation:
 
 @dataclass
 class IrBlock:
-    """Operations that run one after the other, and the values that whoever enters it gives."""
+    """Operations that run one after the other, and the values that it gets on entry."""
 
     label: str
     arguments: tuple[str, ...]
@@ -380,7 +380,7 @@ def read_attributes(text: str) -> dict[str, str]:
 
 
 def walk(region: IrRegion) -> Iterator[IrOperation]:
-    """All operations of a region, those of inner regions behind their own."""
+    """All operations of a region, those of inner regions after their own."""
     for block in region.blocks:
         for operation in block.operations:
             yield operation
@@ -389,7 +389,7 @@ def walk(region: IrRegion) -> Iterator[IrOperation]:
 
 
 def _region_arguments(operation: IrOperation) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The values that the first region of a loop is given, which stand in the loop's own line."""
+    """The values that the first region of a loop is given, which are in the loop's own line."""
     if operation.name == "scf.for":
         pairs = re.findall(r"(%[\w$.-]+) = (%[\w$.#-]+)", operation.text)
         names = tuple(name for name, _ in pairs)
@@ -441,7 +441,7 @@ def _read_parameters(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _split_top(text: str) -> list[str]:
-    """The parts between commas that stand in no bracket."""
+    """The parts between commas that are in no bracket."""
     parts, depth, begin = [], 0, 0
     for at, c in enumerate(text):
         if c == ">" and text[at - 1] == "-":
@@ -479,7 +479,7 @@ def _last_colon(text: str) -> int | None:
 
 
 def _without_braces(text: str) -> str:
-    """The text without what stands in braces."""
+    """The text without what is in braces."""
     at = text.find("{")
     while at >= 0:
         end = _matching(text, at)

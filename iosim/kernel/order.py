@@ -3,7 +3,7 @@
 A program finds its tile by quotients and remainders of its number: row by row, in groups of rows,
 or in an order of its own.  For words only one thing matters: that each pair of row and column comes
 equally often.  That is no formula, so kernels are evaluated at small sizes, and integers that count
-like this there are taken for rows and columns.
+like this there count as rows and columns.
 """
 
 from __future__ import annotations

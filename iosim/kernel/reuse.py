@@ -55,7 +55,7 @@ class ReuseCounter:
     """Collects references; an observer for `iosim.kernel.evaluate.evaluate`.
 
     Args:
-        key: what references are told apart by: by default their kind and their argument.
+        key: what distinguishes references: by default their kind and their argument.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ def sweep_runs(starts: Ints, lengths: Ints, weights: Ints) -> WordReuse:
 
 @dataclass(frozen=True)
 class _Tile:
-    """The addresses of a tile behind its base: a sum of arrays, under a product of masks."""
+    """The addresses of a tile, from its base on: a sum of arrays, under a product of masks."""
 
     shape: tuple[int, ...]
     offsets: list[Array]

@@ -147,7 +147,7 @@ def _drop_sign(x: Array, bits: int) -> Array:
 
 
 def keep_bits(type_: str, value: Value) -> Value:
-    """The lowest bits of a sum, as many as the type has: what overflows begins anew.
+    """The lowest bits of a sum, as many as the type has: what overflows wraps around.
 
     >>> keep_bits("i32", constant(2**31)).dense().item()
     -2147483648

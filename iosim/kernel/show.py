@@ -60,7 +60,7 @@ def to_html(count: KernelCount) -> str:
 
 
 def to_lines(count: KernelCount) -> Iterator[str]:
-    """What stands below the table."""
+    """The lines below the table."""
     work = count.work
     yield (
         f"{work.products + work.rest:,} FLOP: {work.products:,} of products, {work.rest:,} of the "
@@ -122,7 +122,7 @@ def _config_cells(config: KernelConfig, count: KernelCount) -> dict[str, Any]:
 
 
 def to_config_lines(configs: Sequence[KernelConfig]) -> Iterator[str]:
-    """What stands below the comparison: the front, and constants that can't run."""
+    """The lines below the comparison: the front, and constants that can't run."""
     yield "*: no other choice moves fewer bytes and takes less room"
     for config in configs:
         if config.reason:

@@ -83,7 +83,7 @@ class SeparableTile:
 
 @dataclass(frozen=True)
 class PointerTarget:
-    """Where a pointer points: an argument, and words behind its first one.
+    """Where a pointer points: an argument, and words after its first one.
 
     Attributes:
         argument: its name.

@@ -113,7 +113,7 @@ def static(name: str) -> str:
 
 
 def as_json(data: Mapping[str, Any]) -> str:
-    """A value as JSON that may stand inside a script of an HTML page.
+    """A value as JSON that may be inside a script of an HTML page.
 
     No ``<`` is in it, so no text can end the script; it is the same value to a reader of JSON.
     """

@@ -108,7 +108,7 @@ def algorithm_data(of: Algorithm, problem: Problem | Form | None = None) -> dict
 
 @dataclass
 class _Atoms:
-    """The table of atoms: each is told once, and polynomials give its number."""
+    """The table of atoms: each is written once, and polynomials give its number."""
 
     told: list[Any] = field(default_factory=list)
     _places: dict[Atom, int] = field(default_factory=dict)

@@ -46,7 +46,7 @@ class ResidentBuffer:
 
 @dataclass(frozen=True)
 class Moment:
-    """What stands after a step.
+    """What is resident after a step.
 
     Attributes:
         line: of the listing (`iosim.core.counting.show.listing`), from 0; its first line is the
@@ -171,7 +171,7 @@ class _Sums:
 
 
 class _Run:
-    """A walk, and what stands: words, buffers, the trail."""
+    """A walk, and what it has so far: words, buffers, the trail."""
 
     def __init__(self, instance: Instance) -> None:
         program = instance.program

@@ -263,9 +263,9 @@ class Annealing:
 
 @dataclass(frozen=True)
 class _Ways:
-    """Operations that may stand in a sequence, which of them must come before each, and a start.
+    """Operations that may be in a sequence, which of them must come before each, and a start.
 
-    A sequence has a place for each operation that a schedule does.  A flying operation stands where
+    A sequence has a place for each operation that a schedule does.  A flying operation is where
     the term would be made, and a void one where it would be added.  `switches` are four operations
     for each term that has two ways: made, added, flying, void.
     """

@@ -23,7 +23,7 @@ class Vertex:
 
     Attributes:
         id: any value.
-        words: its weight, or None where none is given.
+        words: its weight, or None if none is given.
         output: whether it is marked as one.
         sum: whether it is marked as one.
         at: where it was read, ``file:line``.

@@ -170,7 +170,7 @@ def _anneal(
 
 
 def _root(rules: Rules, found: Found, limits: Limits) -> None:
-    """Bounds of the whole graph that stand apart from the search."""
+    """Bounds of the whole graph that are separate from the search."""
     seconds = min(0.03 * limits.remaining_seconds, 3.0)
     if seconds < 0.3 or limits.room < SCIPY:  # scipy takes some time to load
         return

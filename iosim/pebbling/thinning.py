@@ -25,7 +25,7 @@ from iosim.pebbling.state_layout import (
 
 
 def thin(search: SweepArrays, ids: Any) -> None:
-    """Of `ids`, sorted so that equal A stand together, cheapest first, keep what none dominates.
+    """Of `ids`, sorted so that equal A are adjacent, cheapest first, keep what none dominates.
 
     Let a and b have done the same operations.  What is live and not red has its load paid, so from
     a one gets to b's red values for nothing but what is evicted, and the stores of values that are

@@ -88,7 +88,7 @@ def words(rows: Rows) -> Any:
         below.set(ylim=(-1, 1), yticks=(-1, 0, 1))
     low = min([*best.values(), *moved])
     axes.set_ylim(bottom=low / 1.6)
-    # Beside the axes, where it hides no line.
+    # Next to the axes, where it hides no line.
     draw_legend(axes, title="lines: formulas; points: runs")
     return figure
 

@@ -83,7 +83,7 @@ def figure_text(value: Any) -> Any:
 
 
 def figure_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Rows of a table whose texts, and names of columns, may stand in a figure."""
+    """Rows of a table whose texts, and names of columns, may be in a figure."""
     return [{figure_text(name): figure_text(x) for name, x in row.items()} for row in rows]
 
 

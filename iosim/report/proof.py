@@ -104,7 +104,7 @@ class StepResult:
 
 
 def step(name: str, *, how: How, says: str) -> Callable[[Callable[[], str]], Step]:
-    """Make a function a step of the theorem in whose module it stands.
+    """Make a function a step of the theorem in whose module it is.
 
     Raises InputError for a `how` that is none of the three words.
     """

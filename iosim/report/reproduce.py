@@ -36,7 +36,7 @@ class Reproduction:
 def find(names: Sequence[str]) -> list[Path]:
     """The modules of the named experiments (``e01``, or the full name); all for none.
 
-    Raises InputError for an unknown name, IosimError where there are no experiments.
+    Raises InputError for an unknown name, IosimError if there are no experiments.
     """
     known = {p.stem: p for p in sorted(FOLDER.glob("e[0-9]*.py"))}
     if not known:

@@ -39,14 +39,14 @@ def slope(
     stream: Stream | None = None,
     tick: Callable[[int, int], None] = lambda done, of: None,
 ) -> Rows:
-    """Words between fast memory, or a cache, and what is behind it, in the model.
+    """Words between fast memory, or a cache, and the memory behind it, in the model.
 
     Args:
         found: the schedule, which chooses its tiles for each capacity.
         problem: what it solves.
         instance: the program that caches run.
         stream: its references; none: `touches` of it.
-        tick: told how many of the four series are done.
+        tick: called with how many of the four series are done.
 
     Returns:
         Rows with ``series`` (bound, explicit, lru, opt), ``capacity``, ``loads`` and ``words``,

@@ -1,4 +1,4 @@
-"""The main job: run schedules over a sweep of M, and hold every number against every other.
+"""The main job: run schedules over a sweep of M, and compare every number with every other.
 
 For each algorithm and each M, with the optimal tiles: the schedule runs on real inputs and its
 output is compared with a float64 reference; its count with the formula (as integers and as
@@ -52,7 +52,7 @@ ABOVE, BELOW = "M ≥ d²", "M < d²"
 # What is checked of each run.
 CHECKS = ("output", "counts", "peak", "bound")
 
-# Seconds after which it is told how many runs are done, also if none was finished in them.
+# Seconds after which it reports how many runs are done, also if none was finished in them.
 TOLD_EVERY = 1.0
 
 # What ``iosim verify`` writes.

@@ -46,7 +46,7 @@ def policies(text: str) -> tuple[str, ...]:
 def check_length(instance: Instance, policy: str) -> bool:
     """Whether an instance's references are few enough to be replayed.
 
-    Where they are not, LRU's closed form tells the loads.  Raises InputError where there is none.
+    Where they are not, LRU's closed form gives the loads.  Raises InputError if there is none.
     """
     length = touches(instance).length
     most = LONGEST if available() else LONGEST_PLAIN
@@ -102,9 +102,9 @@ class Cached:
     """What caches moved at some points: arrays of one length.
 
     Attributes:
-        load: words read from behind the cache.
+        load: words read from the memory behind the cache.
         store: words written to it, the flush included.
-        known: where `store` is known: not where a closed form told the loads.
+        known: where `store` is known: not where a closed form gave the loads.
         seconds: that each point took.
     """
 

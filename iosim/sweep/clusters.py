@@ -80,7 +80,7 @@ def _local(dd: Any, width: int) -> Any:
 def _client(dd: Any, where: Any) -> Iterator[Any]:
     try:
         client = dd.Client(where, timeout=PATIENCE_S)
-    except Exception as error:  # a protocol of any library may stand in the address
+    except Exception as error:  # a protocol of any library may be in the address
         why = next(iter(str(error).splitlines()), "") or type(error).__name__
         raise InputError(
             f"no Dask scheduler answers at {where!r} within {PATIENCE_S:.0f} s ({why[:120]}): "
@@ -95,7 +95,7 @@ def _client(dd: Any, where: Any) -> Iterator[Any]:
 
 
 def _why_lost(client: Any, address: str) -> str | None:
-    """Why the scheduler is taken for gone: it has not answered in time."""
+    """Why the scheduler counts as gone: it has not answered in time."""
     deadline = time.monotonic() + PATIENCE_S
     while client.status != "closed":
         with contextlib.suppress(Exception):

@@ -80,7 +80,7 @@ def answered(
     """The answer of `query`, batch by batch, whatever its size.
 
     Args:
-        remark: is told where the rows come from several programs or revisions.
+        remark: is called if the rows come from several programs or revisions.
 
     Raises InputError with DuckDB's first line where it refuses, or where two columns have one name,
     and IosimError for a broken shard.  Ctrl-C ends a question.
@@ -175,7 +175,7 @@ def connected(where: Path | None = None) -> Iterator[Any]:
 def dataset(folders: Sequence[Folder]) -> Any:
     """The rows of all shards as an Arrow dataset, in order; a column that a shard lacks is null.
 
-    No name of a file or folder has a meaning in it.  Raises InputError where there is no shard,
+    No name of a file or folder has a meaning in it.  Raises InputError if there is no shard,
     and IosimError for a broken one.
     """
     pa, ds, fs = pyarrow(), need("pyarrow.dataset"), need("pyarrow.fs")
@@ -220,7 +220,7 @@ def refusing(what: str) -> Iterator[None]:
 
 
 def reading(db: Any, sql: str) -> Any:
-    """The result as a reader of record batches, or None where there is none."""
+    """The result as a reader of record batches, or None if there is none."""
     found = interruptible(db, lambda: db.sql(sql))
     if found is None:
         return None

@@ -182,7 +182,7 @@ class Folder(Displayed):
         return self.path / "rows" / (f"{name:08d}.parquet" if isinstance(name, int) else name)
 
     def shards(self) -> list[Path]:
-        """All shards, in order.  Raises InputError where there is no place for them."""
+        """All shards, in order.  Raises InputError if there is no place for them."""
         rows = self.path / "rows"
         try:
             return [rows / x for x in sorted(os.listdir(rows)) if x.endswith(".parquet")]

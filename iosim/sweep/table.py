@@ -51,7 +51,7 @@ def combine(
 
     Args:
         command: for the provenance.
-        remark: is told where the rows come from several programs or revisions.
+        remark: is called if the rows come from several programs or revisions.
 
     Raises InputError where two rows of one task disagree in a whole number, which only a fault can
     cause, and writes nothing then; and IosimError for a broken shard.

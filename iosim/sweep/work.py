@@ -9,7 +9,7 @@ the gap is null where they don't, since no bound speaks of more memory than M.
 Where the policy is a cache's, words are those that a fully associative cache of M words loads, and
 writes back or flushes, for the references of the schedule with the same tiles; nothing tells them
 by tensor.  Bounds hold as they do for the schedule, since an operation's operands fit where the
-tiles do.  Words that were stored are null where LRU's closed form told the loads.
+tiles do.  Words that were stored are null where LRU's closed form gave the loads.
 """
 
 from __future__ import annotations

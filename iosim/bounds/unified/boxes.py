@@ -2,7 +2,7 @@
 
 Lemma 5 of proofs/constant_tight_spills.md bounds a segment's charged work by a quadratic function
 of three numbers, p, g and f, for any prices that meet its conditions.  Here the domain of (p, h, f)
-is cut into boxes; in each box fixed prices are taken, those that are best at its centre, and the
+is cut into boxes; in each box fixed prices are taken, those that are best at its center, and the
 bound's maximum over the box is found exactly.  A box whose maximum exceeds the cap that is claimed
 is cut in eight.
 

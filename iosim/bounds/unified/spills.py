@@ -166,7 +166,7 @@ _PLACES = np.arange(len(RECORDS), dtype=np.float64)
 
 
 def words(pairs: Any, ends: Any, d: Any, M: Any) -> Floats:
-    """Theorem 5's bound with the record of the next larger M/d²; 0 where there is none.
+    """Theorem 5's bound with the record of the next larger M/d²; 0 if there is none.
 
     `ends` are at least the rows that occur in a pair.  Float64 arrays of one shape, by NumPy's
     functions alone.

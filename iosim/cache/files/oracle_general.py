@@ -5,7 +5,7 @@
 | 4 | uint32: the time; here the record's number, as far as 32 bits go |
 | 8 | uint64: the object; here the address |
 | 4 | uint32: its size; here 1, so that capacities count addresses |
-| 8 | int64: the record with the object's next access, counted from 1 on; −1 where there is none |
+| 8 | int64: the record with the object's next access, counted from 1 on; −1 if there is none |
 
 Yang et al., libCacheSim (https://github.com/1a1a11a/libCacheSim), oracleGeneralBin.h; next accesses
 are counted as its traceConv does, and those counted from 0 are read, too.  There are no marks: all
@@ -123,7 +123,7 @@ def read(path: Path, line_words: int, chunk: int) -> Stream:
 
 
 def _agreeing(path: Path, ways: list[_Chains], wrong: list[str]) -> list[_Chains]:
-    """The ways of counting that nothing contradicts; InputError where there is none."""
+    """The ways of counting that nothing contradicts; InputError if there is none."""
     found = [way for way, why in zip(ways, wrong, strict=True) if not why]
     if not found:
         raise InputError(f"{path}: {wrong[0]}: it is damaged, cut short, or no oracleGeneral trace")
@@ -131,7 +131,7 @@ def _agreeing(path: Path, ways: list[_Chains], wrong: list[str]) -> list[_Chains
 
 
 class _Chains:
-    """Next accesses held against the objects: they chain all accesses of an object, in order.
+    """Next accesses compared with the objects: they chain all accesses of an object, in order.
 
     So it is where each record that one names has the same object, no record is named twice, and the
     records that none names have different objects.  What waits to be named is kept, and the first

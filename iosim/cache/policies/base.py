@@ -1,7 +1,7 @@
 """What a policy is: three small functions over arrays of whole numbers.
 
 A replay keeps which lines are resident and dirty, and how much room each set has.  A policy keeps
-an order.  It is told of every access, and asked which line a full set gives up.
+an order.  It is called for every access, and asked which line to evict from a full set.
 
 Sets are numbered 0, 1, …, and lines go on from there: ``sets``, ``sets + 1``, …  So one array of
 ``sets + lines`` entries holds something for each line, and for each set.
@@ -72,14 +72,14 @@ class Policy:
         name: what it is called, in lower case.
         rule: what it evicts, in a few words.
         start: the arrays that it keeps, as they are before the first access.
-        hit: told (arrays, set, line) when a line is found.
-        enter: told (arrays, set, line) when a line comes in.  The set has room.
+        hit: called with (arrays, set, line) when a line is found.
+        enter: called with (arrays, set, line) when a line comes in.  The set has room.
         evict: given (arrays, set), the set being full: the line that leaves.
         binary: whether the ways must be a power of two.
         foresees: whether it knows each line's next use.  Then it keeps no order, and the cache
             is fully associative.
 
-    The three functions are compiled as they stand, where numba is installed.  Sets and lines are
+    The three functions are compiled as they are if numba is installed.  Sets and lines are
     unsigned numbers of 64 bits there; use them as places in arrays, store and compare them, and
     calculate with entries of `Shape.numbers`: numba makes floating point of a signed and an
     unsigned number.  Call other functions by their own names, imported from their modules.

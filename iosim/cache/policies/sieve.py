@@ -1,6 +1,6 @@
 """SIEVE (Zhang et al. 2024): first in, first out, with a hand that spares what was touched.
 
-Lines stand in the order in which they came.  The hand goes from the oldest towards the newest,
+Lines are in the order in which they came.  The hand goes from the oldest towards the newest,
 clears marks, and stops at the first line whose mark is clear; that one leaves.  From the newest it
 goes on to the oldest.  Lines keep their places, which is the difference to CLOCK.
 """

@@ -82,7 +82,7 @@ ALIASES: dict[str, str] = {
 
 
 def named(name: str) -> str:
-    """The registered name of an algorithm that has others; what is none stays as it is.
+    """The registered name of an algorithm that has others; an unknown name is returned unchanged.
 
     >>> named("FlashAttention"), named("flash-2"), named("flash3")
     ('flash2', 'flash2', 'flash3')

@@ -54,7 +54,7 @@ class Algorithm(Displayed):
         lacks: names of the problem's options that the schedule doesn't support.
         needs: names of the options without which it would be another schedule.
         exponent: of M in the words it moves, where the schedule is meant: −1 for M ≥ d², −1/2 for
-            M < d²; 0 where none is claimed.
+            M < d²; 0 if none is claimed.
         regime: where it is meant to be used; sweeps over hardware leave other points out.
         classes: names of the classes of algorithms that it is in (`iosim.bounds.CLASSES`), whose
             lower bounds hold for it; the first is the one that it is held against where none is

@@ -77,7 +77,7 @@ def column_blocks(
     """Blocks of columns outside: K, V, dK and dV stay, rows stream past.
 
     Args:
-        sums: ``D``: the row sums of dO ∘ O come from HBM; ``here``: O streams past, and they are
+        sums: ``D``: the row sums of dO ∘ O come from HBM; ``here``: O is streamed, and they are
             made for each tile.
         rows_too: dQ is loaded, added to and stored for each tile; otherwise it is left out.
         spill: dS is stored.

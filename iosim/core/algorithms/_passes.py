@@ -95,8 +95,8 @@ def tile_products(
         left, right: a tensor of rows and one of keys, with the same columns.
         n: what the names of tile sizes end with.
         finish: what happens to a tile before it is stored: ``finish(h, i, j, s, *beside)``.
-        beside: what it takes in addition to the tile and stays with the rows, name → tensor with a
-            word a row.
+        beside: what it takes in addition to the tile, and what stays with the rows: name → tensor
+            with a word a row.
     """
     B_r, B_c = tile_sizes(b, f"B_r{n}", f"B_c{n}")
     across = b.form.tensor(right).axes[-1]

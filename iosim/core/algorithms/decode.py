@@ -1,4 +1,4 @@
-"""Decoding: all rows of a group of heads are one block, and the cache of keys streams past once.
+"""Decoding: all rows of a group of heads are one block, and the cache of keys is streamed once.
 
 For N of a few rows and N_k keys.  It is `grouped_rows` with all N rows of each head in its block;
 only B_c is to be chosen, and no word depends on it.  It moves heads·N(d + d_v) words of Q and O and

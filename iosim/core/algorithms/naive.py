@@ -4,7 +4,7 @@ Dao et al. 2022 (arXiv 2205.14135), Algorithm 0 and Theorem 2: Θ(Nd + N²) word
 over S and P, plus those of the two matrix products.
 
 Pass 1 is `scores`.  Pass 2 reads a row of S once where it fits and otherwise twice, once for its
-maximum and sum and once to normalise; the first W2 columns of a row stay resident between the
+maximum and sum and once to normalize; the first W2 columns of a row stay resident between the
 two, so that a row slightly longer than the fast memory is read slightly more than once.  Pass 3
 is a matrix product with B_r3 × B_d3 tiles of O.
 

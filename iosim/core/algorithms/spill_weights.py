@@ -1,6 +1,6 @@
 """P spilled, then dV and dS in one pass that reads it, then dQ and dK from dS.
 
-The second pass holds V and dV of a block of columns; dO streams past once, B_d2 columns at a time,
+The second pass holds V and dV of a block of columns; dO is streamed once, B_d2 columns at a time,
 for dO Vᵀ and for Pᵀ dO.  With whole rows in the other passes 5N²d²/M + 5N² words per head, from
 M = d²/2 on; below that dQ and dK in halves of their columns, 4N²d²/M + 7N².
 """

@@ -175,7 +175,7 @@ class OnArrays:
 
 
 class AtMost:
-    """Atom → what it is at most; what follows a tile is taken for its whole axis.
+    """Atom → what it is at most; what follows a tile counts as its whole axis.
 
     Args:
         env, low: the upper and the lower corner of a box; a single point by default.

@@ -14,7 +14,7 @@ from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, St
 from iosim.core.program.ops import OPS
 from iosim.core.program.walk import Instance, check_instance
 
-# Of an operation's mathematics, what is shorter stands next to it.
+# Of an operation's mathematics, what is shorter is next to it.
 SHORT = 16
 # Characters of code, next to which notes are aligned.
 WIDEST = 58

@@ -17,7 +17,7 @@ class Attention(MaskedScores):
     """O = softmax(QKᵀ)V for `heads` independent heads (batch × heads).
 
     Shapes: Q is (heads, N, d), K (kv_heads, N_k, d), V (kv_heads, N_k, d_v), O (heads, N, d_v).
-    There is no 1/√d: whoever wants it scales Q, which moves no words.  Options that are left out
+    There is no 1/√d: a user who wants it scales Q, which moves no words.  Options that are left out
     are as in dense self-attention: N_k = N, d_v = d, kv_heads = heads, and every row sees every
     column.
 

@@ -276,7 +276,7 @@ class BaseProblem:
 
     @classmethod
     def beside_attention(cls, N: int, d: int, heads: int) -> Any:
-        """The instance to compare with attention of these sizes; InputError where there is none."""
+        """The instance to compare with attention of these sizes; InputError if there is none."""
         raise InputError(f"{cls.__name__} has no size to set beside attention: bind() it instead")
 
     def random(self, seed: int = 0) -> dict[str, Array]:

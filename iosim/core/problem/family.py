@@ -1,4 +1,4 @@
-"""Problems of one form, told apart by their sizes: what is computed for many points at once."""
+"""Problems of one form, that differ in their sizes: what is computed for many points at once."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Family:
                 not its default everywhere, like ``sinks`` of 0.
             fixed: the options that all share.
 
-        Raises InputError where there is no problem of these sizes, or no size or option of a name.
+        Raises InputError if there is no problem of these sizes, or no size or option of a name.
         """
         known = size_names(problem) + tuple(x for o in problem.options() for x in o.sizes)
         for name in most:

@@ -101,9 +101,9 @@ class Axis:
         name: of its size, and of the axis in a program.
         says: what it is, for help.
         letters: what tiles along it are called, in this order.
-        default: its size where none is given; None: one must be given.
+        default: its size if none is given; None: one must be given.
         of: its size, of the sizes that people give, where it follows from them; numbers or arrays.
-        follows: the axis whose size it has on the command line where none is given, or "".
+        follows: the axis whose size it has on the command line if none is given, or "".
 
     >>> from iosim import Attention
     >>> [(a.name, a.default) for a in Attention.axes()]

@@ -1,4 +1,4 @@
-"""What every program must satisfy before it is run, whoever built it.
+"""What every program must satisfy before it is run, however it was built.
 
 Loops advance, tiles are used inside their loops, a tensor is indexed by a tile in one place only,
 and the iterations of grid loops are independent.

@@ -46,7 +46,7 @@ class SymbolicValue:
 
 
 def _identity(value: object) -> tuple[object, ...] | None:
-    """What a tile or a buffer is told by; None for another value."""
+    """What identifies a tile or a buffer; None for another value."""
     match value:
         case Tile(var=var, axis=axis, point=point, of=of):
             return var, axis, point, of

@@ -1,4 +1,4 @@
-"""Hashes that are taken once: tables of indices and atoms are asked all the time."""
+"""Hashes that are taken once: tables of indices and atoms are looked up all the time."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def tilted(line: OccupancyLine, hold: str | None) -> tuple[Poly, Poly]:
 
 
 def largest_words(level: Level, axis_of: Mapping[str, str]) -> Poly | None:
-    """An occupancy that none of a level's iterations passes; None where none is known.
+    """An occupancy that none of a level's iterations passes; None if none is known.
 
     A tile is no longer than its step and its axis, and a span that follows it no longer than its
     axis, or than what it is within.  With nothing subtracted, words rise with both.

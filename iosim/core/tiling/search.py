@@ -106,7 +106,7 @@ class Search:
         return Peak(self.points, self.plan.searched)
 
     def least_peak(self) -> Any:
-        """The fewest words that any valid tiles hold, at every point; NEVER where none is valid."""
+        """The fewest words that any valid tiles hold, at every point; NEVER if none is valid."""
         boxed = [k for k in self.plan.searched if k not in self.plan.lowest]
         best = np.full(len(self.M), NEVER, object)
         boxes = self._everything(boxed)

@@ -48,7 +48,7 @@ ALIASES: dict[str, str] = {
 
 
 def named(name: str) -> str:
-    """The registered name of a schedule that has others; what is none stays as it is."""
+    """The registered name of a schedule that has others; an unknown name is returned unchanged."""
     return canonical(name, SCHEDULES, ALIASES)
 
 

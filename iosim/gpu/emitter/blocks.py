@@ -365,7 +365,7 @@ class Blocks:
         """
         name = {0: "to", 1: "single", VECTOR: "four"}[run]
         # A vector load that crosses a ragged edge is split into single words, one request each;
-        # told that nothing is aligned, the compiler lets neighbors read neighboring words.
+        # knowing that nothing is aligned, the compiler lets neighbors read neighboring words.
         # Eight words of fp16 next to eight of fp32 make two requests of each sector of the latter.
         why = {0: "", 1: "  # ragged: word by word", VECTOR: "  # as many as fp32 has in a vector"}
         text = f"tl.arange(0, {block})"

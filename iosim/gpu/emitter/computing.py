@@ -1,4 +1,4 @@
-"""A warpgroup that computes: its share of the rows, and products that run behind each other.
+"""A warpgroup that computes: its share of the rows, and products that overlap.
 
 `iosim.gpu.emitter.hopper` makes one `RowWarps` for each nest and lets it write the text of every
 computing warpgroup.  The order of the products is `steps`' matter and may change where no value

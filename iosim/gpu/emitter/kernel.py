@@ -1,6 +1,6 @@
 """What an emitted kernel is, as values: its launch, its arguments, and what they describe.
 
-A target (`iosim.gpu.targets`) gives a `Kernel` for each nest, and whoever launches it reads it; the
+A target (`iosim.gpu.targets`) gives a `Kernel` for each nest, which is read to launch it; the
 text is beside it, in the module.  `Lockstep` is what a user asks of the emitter, `BulkBox` what one
 bulk copy of Hopper's target moves.  Fields may be added with a default, and none renamed, since
 emitted modules and their records are read again.

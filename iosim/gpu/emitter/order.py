@@ -1,9 +1,9 @@
 """What a kernel must not reorder: where it needs barriers.
 
-One stands between a store and a load of the same tensor, since other threads may have stored the
-words.  One stands, too, between two loads of a tile with no store between them: the compiler would
-make them one, and the hardware would move less than the program says.  It does so in straight text
-only, and a loop that it knows to run once becomes straight.
+One is needed between a store and a load of the same tensor, since other threads may have stored the
+words.  One is also needed between two loads of a tile with no store between them: the compiler
+would make them one, and the hardware would move less than the program says.  It does so in straight
+text only, and a loop that it knows to run once becomes straight.
 
 And one kind of loop must not load ahead.  Products of 64 rows or more run while the kernel goes on
 (WGMMA), and read their operands in shared memory; the compiler gives a tile that is loaded ahead a
@@ -41,7 +41,7 @@ class Order:
         self._loaded: list[Place] = []
 
     def barrier(self, node: Node) -> bool:
-        """Whether a barrier must stand before a node; it is taken to stand there then."""
+        """Whether a barrier must come before a node; if so, it counts as being there."""
         needed = bool(touched((node,), Load) & self._stored) or self._repeats(node)
         if needed:
             self._stored.clear()

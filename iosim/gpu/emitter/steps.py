@@ -1,4 +1,4 @@
-"""The body of a streaming loop as steps, and which of its products may run behind the others.
+"""The body of a streaming loop as steps, and which of its products may overlap the others.
 
 A step is a line of an operation's Gluon text, with the values that it reads and the one that it
 writes.  Matrix products are asynchronous: one is issued, and later waited for.  `Rotation` finds,

@@ -29,7 +29,7 @@ class Style:
 
     Attributes:
         waits_first: the tiles of both products are waited for before either is issued, so that
-            nothing stands between the two.
+            nothing is between the two.
         persistent: about as many programs as the chip holds, each of which takes one item after
             another, so that loads of the next item overlap the end of one.
     """

@@ -19,7 +19,7 @@ Node = tuple[str, bool, int, int, str, bool]
 
 ATTENTION, COPY, UNKNOWN = "attention", "copy", "unknown"
 # What kernels are sorted into; the first four are classes of operators, and fused attention is one
-# by itself, since it is a contraction and a normalisation.
+# by itself, since it is a contraction and a normalization.
 CLASSES = ("contraction", "normalisation", "elementwise", ATTENTION, COPY, UNKNOWN)
 _SDPA = (
     "scaled_dot_product",

@@ -156,7 +156,7 @@ class LayerFamily:
     """How the layers of a family differ.
 
     Attributes:
-        norms_last: norms stand behind the blocks, not before them.
+        norms_last: norms come after the blocks, not before them.
         layer_norms: norms have means and biases, and linear operators biases.
         epsilon: of the norms.
         causal: under a causal mask.

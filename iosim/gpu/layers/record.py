@@ -1,7 +1,7 @@
 """The record of a report on layers: what was asked, what ran, what was counted.
 
 ``spec.json`` has the runs; ``measured.json`` times, launches and what a compiler fused, one row for
-each run; ``report.csv`` the counters of one pass of each, behind two gates of known size;
+each run; ``report.csv`` the counters of one pass of each, after two checks of known size;
 ``profiled.json`` which runs these are; ``provenance.json`` device, versions, date, commit, command.
 """
 

@@ -298,7 +298,7 @@ def _head(one: Told) -> dict[str, Any]:
     return {x: n for x, n in _case_of(one.run).items() if x not in ("batch", "N")}
 
 
-# Columns of counters that the model's bytes stand before, and at which boundary these are.
+# Columns of counters that come after the model's bytes, and at which boundary these are.
 _MODELED = {"dram_load_bytes": L2_DRAM, "sm_l2_load_bytes": SM_L2}
 
 

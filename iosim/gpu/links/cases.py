@@ -34,7 +34,7 @@ class LinkCase:
         pieces: into how many equal problems it is cut, so that the transfers of one overlap the
             products of another; 1 for a schedule that has its own overlap.
         cut: the size that is cut.
-        protocol: of NCCL's, that it is held to; "" for its own choice.
+        protocol: of NCCL's, that it is limited to; "" for its own choice.
         graph: launched as a whole, as one CUDA graph, so that the host's time doesn't count.
         dtype: of words.
     """

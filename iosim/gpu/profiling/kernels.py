@@ -67,7 +67,7 @@ class ProfiledKernel:
         return KernelLaunch(name=self.name).short
 
     def total(self, names: Iterable[str]) -> float | None:
-        """The sum of those that are there; None where none is."""
+        """The sum of those that are there; None if there is none."""
         found = [x for x in (self.values[name] for name in names) if x is not None]
         return sum(found) if found else None
 

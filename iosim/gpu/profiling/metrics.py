@@ -2,7 +2,7 @@
 
 `QUANTITIES` are read from counters; `RATIOS` are made of two of them.  A quantity has one or more
 `forms`, each a sum of counters with factors: the first whose counters are all in the report is
-taken.  Where none is, the quantity is absent, and the counters of its first form would be needed.
+taken.  If none is, the quantity is absent, and the counters of its first form would be needed.
 
 That a counter is exact, or what it misses, is said in docs/gpu.md.  A sector is 32 bytes; the data
 pipe of L1 and shared memory moves up to 32 banks of 4 bytes in a wavefront (CUDA C++ Programming

@@ -1,6 +1,6 @@
 """Reports of Nsight Compute as launches, whatever page and layout they were saved in.
 
-`READERS` has one reader for each layout of ``ncu --csv``; which one a table needs is told by its
+`READERS` has one reader for each layout of ``ncu --csv``; which one a table needs follows from its
 columns.  A ``.ncu-rep`` is exported by ``ncu --import`` first.  A folder is a record of iosim,
 whose counters are in ``report.csv``.
 """
@@ -69,7 +69,7 @@ class TableReader:
 
     Attributes:
         title: what it is called in messages.
-        needs: the columns by which it is told; the first reader that has all of them is taken.
+        needs: the columns that identify it; the first reader that has all of them is taken.
         read: the table → its launches, in order.
     """
 

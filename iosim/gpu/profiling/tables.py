@@ -46,7 +46,7 @@ class TextTable:
 
 
 def find_table(text: str, source: str) -> TextTable | None:
-    """The table with a column `KERNEL`; None where there is none.
+    """The table with a column `KERNEL`; None if there is none.
 
     Raises GpuError, naming the line, where it is cut off.
     """

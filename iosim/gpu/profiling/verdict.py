@@ -1,7 +1,7 @@
 """What bounds a kernel, and the counters that say so.
 
 The order of the method: a kernel that takes no longer than a launch is bound by launching; of the
-others the busiest unit says what bounds them, if it is busy at all; where none is, warps wait.
+others the busiest unit says what bounds them, if it is busy at all; if none is, warps wait.
 
 Thresholds, and where each is from:
 

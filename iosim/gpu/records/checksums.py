@@ -2,8 +2,8 @@
 
 A record's `SHA256SUMS` has a line for each file that a run on a GPU left, in the format of
 ``sha256sum``: of its content, whether gzip packed it or not.  Tables are computed from these files
-and have no line.  A checksum finds damage and edits by mistake; whoever edits a record on purpose
-can write the checksums again.
+and have no line.  A checksum finds damage and edits by mistake; who edits a record on purpose can
+write the checksums again.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ def _moved(boundary: Boundary, row: Mapping[str, str], where: str) -> Moved:
 
 
 def counter_value(text: str, where: str) -> int:
-    """A cell as a number; GpuError, with the place, for what is none."""
+    """A cell as a number; GpuError, with the place, if it isn't one."""
     try:
         value = float(text.replace(",", ""))
     except ValueError:

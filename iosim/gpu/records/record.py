@@ -275,7 +275,7 @@ def _read_launches(
     found: list[tuple[KernelTraffic, ...]] = [() for _ in kernels]
     for at, group in zip(seen, groups, strict=True):
         wanted = [kernel.name for kernel in kernels[at]]
-        # What clears a gate's counter is a launch, too, and no kernel of the job.
+        # What clears the counter of the check is a launch, too, and no kernel of the job.
         own = tuple(launch for launch in group if launch.kernel in wanted)
         if [launch.kernel for launch in own] != wanted:
             saw = ", ".join(launch.kernel for launch in group)[:200] or "nothing"

@@ -44,7 +44,7 @@ def ran_instead(folder: Path) -> str:
 
 
 def formed(job: Job) -> Job | None:
-    """A job with tiles for which its target has a form; None where there are none.
+    """A job with tiles for which its target has a form; None if there are none.
 
     The largest tile is halved until there is one.  The plain target says itself what it lacks.
 

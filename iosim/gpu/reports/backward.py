@@ -48,7 +48,7 @@ def _problem(case: str, N: int, d: int) -> Any:
 def candidates(name: str, case: str, N: int, d: int, M: int) -> list[Job]:
     """The kernels of a schedule within M words that are timed: tiles × warps × stages.
 
-    What stays in a program has 64 or 128 lines, what streams past 32 to 128.
+    What stays in a program has 64 or 128 lines, what is streamed 32 to 128.
 
     Raises InputError if none fits.
     """

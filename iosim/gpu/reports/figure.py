@@ -16,7 +16,7 @@ _TALL = 3.5  # inches of a panel
 def draw(saved: Iterable[SavedReport], stem: Path) -> list[Path]:
     """Write ``stem.png`` and ``stem.svg``: the panels of all reports that have some.
 
-    Those of a report that is apart are a figure of their own, with its name behind the stem, of all
+    Those of a report that is apart are a figure of their own, with its name after the stem, of all
     its records.
 
     Raises InputError if a record of one of them is missing or the figure cannot be written.

@@ -30,8 +30,8 @@ def run_report(
     Args:
         options: values by name.
         origin: where the numbers come from; of it, date, commit and command are kept.
-        remark: told, in one line each, why counters that the report can do without are missing, and
-            why another target runs than was requested.
+        remark: called with a line for each of two things: why counters that the report can do
+            without are missing, and why another target runs than was requested.
 
     Raises GpuError without a GPU, for a worker that fails, and for counters that are needed, and
     IosimError for options that no GPU could run.

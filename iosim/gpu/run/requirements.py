@@ -113,7 +113,7 @@ def driver_version() -> str:
 
 
 def _library() -> Any:
-    """The driver's library, ready for questions; None where there is none."""
+    """The driver's library, ready for questions; None if there is none."""
     name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
         cuda = ctypes.CDLL(name)

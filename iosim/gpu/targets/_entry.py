@@ -77,7 +77,7 @@ class Target:
             they are as they are.
         thresholds: the least part of the fused kernel's speed that `iosim gpu bench` asks from
             N = 4,096 on, by case and head dimension; ½ elsewhere.
-        styled_cases: those of `thresholds` that kernels of its styles are held to, too.
+        styled_cases: those of `thresholds` that kernels of its styles must meet, too.
         tried: what makes a job → the jobs that `iosim gpu bench` chooses among.
         styles: other ways to write its kernels, by name → what they do; the words are the same.
         queued: whether launches are timed behind a kernel that keeps the GPU busy, since the CPU

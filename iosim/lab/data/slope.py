@@ -48,7 +48,7 @@ FIELDS = {
 }
 # Any form with options.
 MASKED = Attention(8, 8, causal=True).form
-# Of these options a formula is told whether they are given.
+# Of these options a formula gets whether they are given.
 FLAGS = (*LIMITS, "causal", "align")
 # Into this many parts a range of M is cut where the crossover is looked for.
 PARTS = 256

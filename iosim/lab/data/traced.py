@@ -139,7 +139,7 @@ class Formulas:
 
 
 def _by(sign: str) -> tuple[Callable[..., Traced], Callable[..., Traced]]:
-    """An operator, and the same where the other value stands before it."""
+    """An operator, and the same with the other value before it."""
     return (
         lambda self, other: self.table.entry(sign, self, other),
         lambda self, other: self.table.entry(sign, other, self),

@@ -39,7 +39,7 @@ def cheapest_cover(options: Sequence[Sequence[Option]], after: Sequence[int]) ->
     """Which option each operator begins with; -1 for one that another's option has.
 
     Of covers that cost the same it is the first: the one whose first operator has an option that
-    stands earlier, and so on.
+    is earlier, and so on.
 
     Args:
         options: of each operator, those whose first it is; each operator has one alone.

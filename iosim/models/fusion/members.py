@@ -191,7 +191,7 @@ def reduces(op: Operator) -> bool:
 
 
 def fusable(op: Operator) -> bool:
-    """Whether it may be fused with others: a contraction, or a map or a normalisation along axes.
+    """Whether it may be fused with others: a contraction, or a map or a normalization along axes.
 
     Look-ups, caches, attention and what moves words between devices are kernels of their own.
     """

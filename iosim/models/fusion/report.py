@@ -14,7 +14,7 @@ from iosim.models.layers.graph import Graph
 def rows(graph: Graph, found: Partition) -> list[dict[str, Any]]:
     """Each kernel: its operators, words in and out, words that it saves, and its schedule.
 
-    What it saves is held against its operators one by one.
+    What it saves is compared with its operators one by one.
 
     >>> from iosim.models.fusion import fused
     >>> from iosim.models.fusion.chain import chain

@@ -40,7 +40,7 @@ MACHINES: dict[str, Hardware] = {
 def machine(text: str | os.PathLike[str]) -> Hardware:
     """A registered machine by its name, or one that a TOML file describes.
 
-    Whatever ends in ``.toml``, or is a path with folders, is taken for a file.  Raises InputError
+    Whatever ends in ``.toml``, or is a path with folders, is treated as a file.  Raises InputError
     for an unknown name, with the closest one, and as `described` does.
 
     >>> machine("a100-80gb").dram_bytes_per_s / 1e9

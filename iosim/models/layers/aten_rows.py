@@ -1,4 +1,4 @@
-"""Attention, normalisations, sums and look-ups of ATen, for `iosim.models.layers.aten`."""
+"""Attention, normalizations, sums and look-ups of ATen, for `iosim.models.layers.aten`."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _in_pieces(
     return y
 
 
-# Normalisations, and sums.
+# Normalizations, and sums.
 
 
 def softmax(t: Translation, node: Any) -> Value:

@@ -19,7 +19,7 @@ def backward(graph: Graph, of: Iterable[str], to: Iterable[str] | None = None) -
     Args:
         of: tensors whose gradients are given from outside, as inputs that wait for them; a loss
             that nothing reads needs none.
-        to: tensors whose gradients are wanted; by default all weights.
+        to: tensors whose gradients are computed; by default all weights.
 
     Raises InputError for an operator on the way that has no gradient, or doesn't write what its
     gradient reads, naming it.

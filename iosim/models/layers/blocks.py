@@ -38,8 +38,8 @@ LOSS = "loss"
 class Writer:
     """Makes operators from text: ``X[b j i], weight W[i u] -> Y[b j u]``.
 
-    A tensor is its name and its axes.  Its role stands before it where it is first met, if it is no
-    activation, and its dtype behind the name, if it isn't the graph's: ``state m:fp32[i u]``.
+    A tensor is its name and its axes.  Its role comes before it where it is first met, if it is no
+    activation, and its dtype after the name, if it isn't the graph's: ``state m:fp32[i u]``.
     """
 
     sizes: Mapping[str, int]
@@ -126,7 +126,7 @@ class Ask:
 
     @cached_property
     def routing(self) -> Routing | None:
-        """How many experts are read; None where there are none."""
+        """How many experts are read; None if there are none."""
         c = self.config
         if c.family != "mixture":
             return None

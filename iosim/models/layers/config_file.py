@@ -85,7 +85,7 @@ def described(path: str | Path) -> Config:
 
 
 def _assumed(found: Config, told: Collection[str], theirs: Mapping[str, str]) -> tuple[str, ...]:
-    """Sizes with a default that the file could have told and didn't."""
+    """Sizes with a default that the file could have given and didn't."""
     values = {
         "kv_heads": f"kv_heads = heads = {found.kv_heads:,}",
         "head_size": f"head_size = hidden / heads = {found.hidden:,} / {found.heads:,} = "
@@ -107,7 +107,7 @@ def _read_fields(where: Path) -> dict[str, Any]:
 
 
 def _published(where: Path) -> tuple[dict[str, Any], Mapping[str, str]]:
-    """What is told, by our names; and the file's names for them."""
+    """What the file says, by our names; and the file's names for them."""
     read = read_json(where)
     kind = read.get("model_type") if isinstance(read, dict) else None
     if not isinstance(kind, str) or kind not in PUBLISHED:

@@ -1,4 +1,4 @@
-"""What stands before the layers of a model, and after them."""
+"""What comes before the layers of a model, and after them."""
 
 from __future__ import annotations
 

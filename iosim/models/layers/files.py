@@ -22,7 +22,7 @@ from iosim.models.operators import Operand, Operator, operand, operator
 
 __all__ = ["Written", "load", "parsed", "read", "to_json"]
 
-# Larger files are taken for something else.
+# Larger files are treated as something else.
 MOST_BYTES = 8 * 2**20
 MOST_DEPTH = 20
 _LONGEST_NAME = 200
@@ -214,7 +214,7 @@ def _tensor(name: str, told: Any, sizes: Mapping[str, int]) -> Operand:
 
 
 def _axes(what: str, text: str, sizes: Mapping[str, int]) -> tuple[str, dict[str, int]]:
-    """Axes as `operand` takes them, and sizes with those that are given behind a name: ``i=64``."""
+    """Axes as `operand` takes them, and sizes with those that are given after a name: ``i=64``."""
     names, own = [], dict(sizes)
     for word in text.split():
         axis, given, size = word.partition("=")

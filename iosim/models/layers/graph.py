@@ -268,7 +268,7 @@ def _ordered(
 
 
 def opaque(graph: Graph) -> str:
-    """A line on operators that nothing is known of but their tensors; empty where there are none.
+    """A line on operators that nothing is known of but their tensors; empty if there are none.
 
     >>> from iosim.models.layers.architectures import layer
     >>> opaque(layer("gpt2", "prefill", batch=1, N=8))

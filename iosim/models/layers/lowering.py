@@ -27,7 +27,7 @@ class Value:
     Attributes:
         tensor: of the graph, its axes in the order of memory.
         shape: the sizes of the dimensions.
-        dims: the axis of each dimension, or None where there is none.
+        dims: the axis of each dimension, or None if there is none.
     """
 
     tensor: Operand

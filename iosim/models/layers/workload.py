@@ -41,7 +41,7 @@ class Workload:
         parts: of one step of training, of the prompt, or of a step of decoding.  In each run of
             a part, weights of one name are one tensor.
         tied: weights that the embedding and the head share.
-        routing: how many experts each layer reads; None where there are none.
+        routing: how many experts each layer reads; None if there are none.
     """
 
     name: str

@@ -172,7 +172,7 @@ class Operator:
         name: one name, one operator.
         kind: its kind.
         reads, writes: its tensors, in the order of its kind.
-        over: the axes that it works along: those that a normalisation reduces.
+        over: the axes that it works along: those that a normalization reduces.
         settings: values of its kind's settings, by name, sorted.
 
     >>> from iosim.models.operators import operand, operator
@@ -308,7 +308,7 @@ def elementwise_kind(
 
 
 def row_kind(name: str, says: str, code: Callable[..., Any], reads: int = 1, **more: Any) -> Kind:
-    """A normalisation along a row, or along what `more` says, whose code runs on aligned arrays."""
+    """A normalization along a row, or along what `more` says, whose code runs on aligned arrays."""
     return Kind(name, says, "normalisation", mapped(code), reads, **{"over": 1, **more})
 
 

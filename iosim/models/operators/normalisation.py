@@ -1,4 +1,4 @@
-"""Statistical normalisations: a statistic of a row, by a sum or a maximum, and its use.
+"""Statistical normalizations: a statistic of a row, by a sum or a maximum, and its use.
 
 A sum alone, as a bias's gradient needs it, is of this class too.
 """

@@ -48,7 +48,7 @@ def sentence(
         found: the kernels.
         ridge: where the products with weights pass the ridge.
         then: the kernels at that batch, where it is another.
-        routing: how many experts are read; None where there are none.
+        routing: how many experts are read; None if there are none.
     """
     shares = {limit: seconds / found.time_s for limit, seconds in found.by_limit().items()}
     (most, share), *_ = shares.items()

@@ -1,7 +1,7 @@
 """One operator, from its sizes.
 
-Each kind's tensors are told in a line: ``X: m n, G: n -> Y: m n; n`` reads X and G, writes Y, and
-works along n.
+The tensors of each kind are in one line: ``X: m n, G: n -> Y: m n; n`` reads X and G, writes Y,
+and works along n.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def from_file(path: Path, format: str | None = None, unit: bool = False) -> Dag:
         format: a name of `READERS`; by default the file's suffix says it, or else how it begins.
         unit: ignore all weights, so that every vertex is one word.
 
-    Raises InputError, with the file's name and where it can be told the line, for whatever can't be
+    Raises InputError, with the file's name and the line if it is known, for whatever can't be
     read as a graph.
 
     >>> import tempfile
