@@ -24,7 +24,7 @@ def find_moved(old: str, wings: Mapping[str, str]) -> ModuleSpec:
     """What imports the module of an old place, given without its ``iosim.``, and then warns once.
 
     It is the loader that imports: Python holds a lock on all imports while it looks for a module,
-    and a thread that is in the midst of the same one would wait for that lock.
+    and a thread that is importing the same one would wait for that lock.
 
     Args:
         wings: the wing of each module and package that was directly under iosim.

@@ -206,8 +206,8 @@ def _kind(problem: Problem) -> str:
 def bounds_for(problem: Problem, M: int) -> tuple[BoundRow, ...]:
     """Every bound for this kind of problem, evaluated at M words of fast memory.
 
-    Rows come in catalogue order; words count loads plus stores.  Raises InputError for an M that
-    is not a size.
+    Rows come in the order of `BOUNDS`; words count loads plus stores.  Raises InputError for
+    an M that is not a size.
 
     >>> from iosim import MatMul
     >>> [(row.name, row.applies) for row in bounds_for(MatMul(64, 64, 64), 100)][:3]

@@ -212,7 +212,7 @@ KINDS, KINDS_SHORT = _segments(
 
 
 def _products(t: Any, again: bool) -> _Cut:
-    """Segments of Theorem 4, as long as its bound is best with; `again`: scores may be made again.
+    """Segments of Theorem 4, of the best length; `again`: scores may be computed again.
 
     The charge of a pair is the one at which both parts of the cap are equal, or the largest one
     that recomputing allows.

@@ -179,7 +179,7 @@ class Bound:
 
     @property
     def everywhere(self) -> bool:
-        """Whether it applies at all sizes, so that `curve` needs no check; options apart."""
+        """Whether it applies at all sizes, so that `curve` needs no check; options aside."""
         return self.outside is _always
 
     def covers_form(self, form: Form) -> bool:

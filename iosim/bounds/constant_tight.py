@@ -1,4 +1,4 @@
-"""The constant-tight bound in the catalogue: one entry for each class of algorithms.
+"""The constant-tight bound in `BOUNDS`: one entry for each class of algorithms.
 
 proofs/constant_tight.md and proofs/attention_options.md; evaluated by `iosim.bounds.unified`.  The
 `expression` is Theorem 2's, 4HN²d²/M, for other sets of pairs pairs·(d + d_v)²/M.  It holds from

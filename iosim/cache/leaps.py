@@ -36,7 +36,7 @@ from iosim.core.program import space
 from iosim.core.program.index import Tile, tiles_of
 from iosim.core.program.walk import Instance
 
-# A loop of more accesses is gone through iteration by iteration, or of four times what a cache has.
+# A loop of more accesses is walked iteration by iteration, or of four times what a cache has.
 LONG = 2**18
 
 

@@ -26,7 +26,7 @@ from iosim.cache.trace_length import group_lanes
 from iosim.core.program import space
 from iosim.core.program.index import Edge, Span, Tile
 
-# Words, or phases times steps, that are gone through for a box at most.
+# Words, or phases times steps, that are visited for a box at most.
 MOST_WORK = 2**22
 
 

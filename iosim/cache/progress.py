@@ -1,4 +1,4 @@
-"""Long loops over arrays in parts, between which a caller learns how far it is."""
+"""Runs long loops over arrays in parts, and reports between them how far the loop is."""
 
 from __future__ import annotations
 

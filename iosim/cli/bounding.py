@@ -1,4 +1,4 @@
-"""bounds, tightness, prove."""
+"""The commands ``iosim bounds``, ``tightness`` and ``prove``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cache."""
+"""The command ``iosim cache``: replays a schedule's accesses, or a trace, through caches."""
 
 from __future__ import annotations
 

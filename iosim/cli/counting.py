@@ -1,4 +1,4 @@
-"""schedules, show, count, step, tiles."""
+"""The commands ``iosim schedules``, ``show``, ``count``, ``step`` and ``tiles``."""
 
 from __future__ import annotations
 

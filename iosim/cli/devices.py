@@ -1,4 +1,4 @@
-"""devices."""
+"""The command ``iosim devices``: schedules over several devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``iosim profile --schedule``: kernels of a report compared with a schedule."""
+"""``iosim profile --schedule``: compares kernels of a report with a schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""export."""
+"""The command ``iosim export``: the animation of one schedule in a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ends a command, in a line and an exit code."""
+"""Turns what ends a command early into one line and an exit code."""
 
 from __future__ import annotations
 

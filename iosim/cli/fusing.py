@@ -1,4 +1,4 @@
-"""fuse."""
+"""The command ``iosim fuse``: which operators should be one kernel."""
 
 from __future__ import annotations
 

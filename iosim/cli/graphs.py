@@ -1,4 +1,4 @@
-"""graph."""
+"""The command ``iosim graph``: prints the operators of a graph."""
 
 from __future__ import annotations
 

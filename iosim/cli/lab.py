@@ -1,4 +1,4 @@
-"""lab."""
+"""The command ``iosim lab``: writes the lab's page, or opens it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""machines."""
+"""The command ``iosim machines``: what is known of each machine, with sources."""
 
 from __future__ import annotations
 

@@ -316,7 +316,7 @@ GRAPH = _Graph()
 
 
 class _Machine(click.ParamType[Any]):
-    """A registered machine, or one's own from a TOML file."""
+    """A registered machine, or the user's from a TOML file."""
 
     name = "NAME|FILE.toml"
 

@@ -1,4 +1,4 @@
-"""optimal."""
+"""The command ``iosim optimal``: the optimum of the pebble game on a small graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""profile."""
+"""The command ``iosim profile``: what bounds each kernel of a run or of a report."""
 
 from __future__ import annotations
 

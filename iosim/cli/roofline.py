@@ -1,4 +1,4 @@
-"""roofline."""
+"""The command ``iosim roofline``: the least time of operators, graphs and models."""
 
 from __future__ import annotations
 

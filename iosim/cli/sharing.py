@@ -1,4 +1,4 @@
-"""l2."""
+"""The command ``iosim l2``: what DRAM delivers behind an L2 that programs share."""
 
 from __future__ import annotations
 

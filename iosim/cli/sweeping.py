@@ -1,4 +1,4 @@
-"""sweep, collect, combine, query, reproduce."""
+"""The commands ``iosim sweep``, ``collect``, ``combine``, ``query`` and ``reproduce``."""
 
 from __future__ import annotations
 

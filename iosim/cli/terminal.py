@@ -1,4 +1,4 @@
-"""What is printed, with nothing in it that a terminal obeys: names come from files of anybody."""
+"""Prints text without anything that a terminal obeys: names may come from untrusted files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""verify, plot."""
+"""The commands ``iosim verify`` and ``plot``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DRAM will have to deliver, asked before a run: in lockstep, or if programs drift.
+"""What DRAM will have to deliver, predicted before a run: in lockstep, or if programs drift.
 
 Where all items of a launch *sweep* the same data, *in lockstep* is the wave model of
 `iosim.gpu.l2`, or the footprint where what is swept at once fits in half of L2.  Programs that

@@ -248,7 +248,7 @@ def fused_program(problem: AttentionBackward) -> Program:
 
 
 def _sweeps(b: Builder, B_c: str) -> Iterator[tuple[bool, bool, Tile]]:
-    """Blocks of columns, the first and the last apart; there are two or more."""
+    """Blocks of columns, the first and the last separately; there are two or more."""
     last = Affine.of("N") - B_c
     for j in b.tiles("N", B_c, 0, B_c):
         yield True, False, j

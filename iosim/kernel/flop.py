@@ -1,4 +1,4 @@
-"""Floating-point operations of a block of Triton's IR: those of products, and the rest."""
+"""Counts floating-point operations of a block of Triton's IR: those of products, and the others."""
 
 from __future__ import annotations
 

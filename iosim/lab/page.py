@@ -40,7 +40,7 @@ def payload(
         views: which views have data, by name; all of `DATA` if None.
         exercises: view → exercises; those of the project if None.
         tick: called as ``tick(done, of)`` before each program and each view is made.
-        schedules: of one's own, ``FILE.py:FUNCTION``; the first is what Watch begins with.
+        schedules: the user's own, ``FILE.py:FUNCTION``; the first is what Watch begins with.
     """
     chosen = DATA if views is None else {name: DATA[name] for name in views}
     if exercises is None:

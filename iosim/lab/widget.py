@@ -69,7 +69,7 @@ def answer(asked: Any, programs: Mapping[str, Program] | None = None) -> dict[st
     """What the widget sends back for a question ``{id, what, args}``: a value, or what is wrong.
 
     Args:
-        asked: as it came from the browser.
+        asked: the request, as it came from the browser.
         programs: those that are not of the registry, or go before its own, by name.
 
     >>> args = {"algo": "flash2", "sizes": {"N": 1024, "d": 64}, "M": 24576}
@@ -97,7 +97,7 @@ def _tiles(
 ) -> dict[str, Any]:
     """The tiles that move the fewest words in M; words are text, since they may pass 2^53.
 
-    Sizes are those of the problem with its options, or those that a program of one's own has.
+    Sizes are those of the problem with its options, or those that the user's program has.
     """
     problem: Any = SimpleNamespace(sizes=sizes)
     if (program := programs.get(algo)) is None:

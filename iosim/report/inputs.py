@@ -1,4 +1,4 @@
-"""Inputs of attention, or of its backward pass, from a file, checked before they are unpacked."""
+"""Reads inputs of attention or of its backward pass from a file; checks sizes before unpacking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the folders are that travel with the package: proofs and experiments."""
+"""Finds the folders that are shipped with the package: proofs and experiments."""
 
 from __future__ import annotations
 

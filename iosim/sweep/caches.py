@@ -72,7 +72,7 @@ def check_grid(
 
     Args:
         axes: the block's: sizes, M and tiles, and their values, ascending.
-        tiles: as asked.
+        tiles: as requested.
 
     A stream is longest where tiles are smallest, so it is measured at the least M that has any of
     the first and the last.

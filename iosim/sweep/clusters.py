@@ -1,4 +1,4 @@
-"""A Dask cluster as a `Pool`: a scheduler's address, or a cluster of one's own."""
+"""A Dask cluster as a `Pool`: a scheduler's address, or the user's own cluster."""
 
 from __future__ import annotations
 

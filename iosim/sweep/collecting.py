@@ -1,4 +1,4 @@
-"""Filling a folder: shards that are missing, on any executor, until all are there."""
+"""Fills a sweep's folder: computes missing shards on any executor, until all are there."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Collected:
         broken: shards that it set aside.
         work_s: seconds that workers spent on their shards.
         wall_s: seconds that everything took, the workers' start included.
-        breaks: how often the executor broke and was made again.
+        breaks: how often the executor broke and was replaced.
         pool: who computed, in words.
         workers: how many at once.
 

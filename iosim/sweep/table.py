@@ -1,4 +1,4 @@
-"""Folders to tables: combining, and CSV."""
+"""Combines folders of a sweep into one, and exports their rows as CSV."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Tasks: everything that determines a result, and its hash.
 
-A task is hashed as text, so that a hash can be made again anywhere: a JSON head that all tasks of
-one schedule share, then the sizes, M and the tiles as asked.  The head names the schedule by the
-hash of its canonical form, and the revision of what counts and searches.
+A task is hashed as text, so that a hash can be computed again anywhere: a JSON head that all
+tasks of one schedule share, then the sizes, M and the tiles as requested.  The head names the
+schedule by the hash of its canonical form, and the revision of what counts and searches.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Task:
         sizes: ``((name, extent), …)``, options that are sizes among them; the other options are the
             program's.
         M: words of fast memory.
-        tiles: as asked: ``auto``, a published rule, or values (``B_r=64,B_c=32``).
+        tiles: as requested: ``auto``, a published rule, or values (``B_r=64,B_c=32``).
         engine: what counts (`iosim.core.engines.ENGINES`).
         policy: who decides what stays in fast memory: ``explicit`` is the schedule itself.
         version: of iosim.

@@ -1,6 +1,6 @@
 """What a worker does: one shard of a sweep, from its number to a typed table.
 
-Columns: what was asked (hash, algorithm, program, engine, policy, version, revision, sizes,
+Columns: what was requested (hash, algorithm, program, engine, policy, version, revision, sizes,
 options, M_words, tiles), what was used (tile_*), what came out (feasible, *_words by direction and
 tensor, peak_words), the largest proven lower bound, its class, the gap to it, and time_s.  Only
 time_s differs between two runs.  Tiles that are given are counted whether they fit into M or not;

@@ -22,7 +22,7 @@ of pairs, and of rows and columns that occur in them.  Where V and O have d_v co
 is in the place of d in `once` and `trees`; in `recompute` the leading term is 4·pairs·d·d_v/M
 if d < d_v.
 
-`iosim.bounds.constant_tight` registers this bound in the catalogue, and `iosim.bounds.backward` and
+`iosim.bounds.constant_tight` registers this bound in `BOUNDS`, and `iosim.bounds.backward` and
 reports use it.  `caps` and `boxes` have the caps of Theorems 1 and 5, `pv_products` has that of
 Theorem 4, `multipliers` has stored choices, and `spills` is Theorem 5.
 

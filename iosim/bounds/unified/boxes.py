@@ -1,4 +1,4 @@
-"""The most charged work of a segment, spilled and unspilled pairs apart: a proof by boxes.
+"""The most charged work of a segment, spilled and unspilled pairs separate: a proof by boxes.
 
 Lemma 5 of proofs/constant_tight_spills.md bounds a segment's charged work by a quadratic function
 of three numbers, p, g and f, for any prices that meet its conditions.  Here the domain of (p, h, f)

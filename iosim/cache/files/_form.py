@@ -1,4 +1,4 @@
-"""What a format of traces is, and what formats share."""
+"""`TraceForm`, the record of a format of traces, and what formats share."""
 
 from __future__ import annotations
 

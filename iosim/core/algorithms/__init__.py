@@ -96,7 +96,7 @@ def algorithm(name: str) -> Algorithm:
     Raises InputError, with the closest name, for a name that is none.
 
     Args:
-        name: of the registry, or ``FILE.py:FUNCTION`` for a schedule of one's own.
+        name: of the registry, or ``FILE.py:FUNCTION`` for a user's schedule.
 
     >>> algorithm("flash2").title
     'FlashAttention-2: Q and O stationary, K and V streamed'

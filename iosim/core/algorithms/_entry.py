@@ -1,4 +1,4 @@
-"""What a registered algorithm is."""
+"""`Algorithm`, the record of a registered schedule: its loops, its problem, and claims about it."""
 
 from __future__ import annotations
 

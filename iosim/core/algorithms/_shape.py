@@ -121,7 +121,7 @@ def reach(mask: Mask) -> Affine:
 
 
 def visible_columns(b: Builder, i: Tile) -> tuple[Bound, Bound | None]:
-    """The columns that rows i see, as bounds; sinks apart."""
+    """The columns that rows i see, as bounds; without sinks."""
     mask = b.form.mask
     if mask is None:
         return 0, None

@@ -1,4 +1,4 @@
-"""Schedules in files of one's own: ``FILE.py:FUNCTION`` wherever a schedule is named."""
+"""Schedules in users' files: ``FILE.py:FUNCTION`` wherever a schedule is named."""
 
 from __future__ import annotations
 

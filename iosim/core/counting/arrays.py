@@ -330,7 +330,7 @@ def find_room(
     Args:
         line: what it holds, as flat, tilt and slope: flat + tilt·W + slope·atom.
         atom: a tile that decides no iteration, perhaps clipped.
-        box: its lower and upper corner, that tile apart.
+        box: its lower and upper corner, without that tile.
         seen: iterations of other levels in the same box; it is added to.
     """
     found = _iterations(level, *box, seen)

@@ -35,7 +35,7 @@ _MOST_COEFFICIENTS = 2**16
 
 
 class NoForm(Exception):
-    """What is asked has no form in arrays: it is evaluated a point at a time."""
+    """What is requested has no form in arrays: it is evaluated a point at a time."""
 
 
 def total(atom: Sum, env: Columns, seen: dict[Any, _Pieces]) -> Any:

@@ -336,7 +336,7 @@ class Corners:
         self.low, self.high = low, high
 
     def __call__(self, value: Affine, top: bool = False) -> Any:
-        """The value; edges of tiles apart."""
+        """The value; without edges of tiles."""
         total: Any = float(value.const)
         for name, c in value.sizes:
             x = real((self.high if (c > 0) == top else self.low)[name])

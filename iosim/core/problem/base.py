@@ -163,7 +163,7 @@ class Problem(Protocol):
 
 
 def size_names(problem: type[Problem] | type[BaseProblem]) -> tuple[str, ...]:
-    """Names of a problem's sizes, in the order in which people say them; options apart.
+    """Names of a problem's sizes, in the order in which people say them; without options.
 
     >>> from iosim import Attention
     >>> size_names(Attention)

@@ -1,4 +1,4 @@
-"""A copy: the smallest problem there is."""
+"""The problem of copying n words: the smallest problem, and the one to start from for a new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems of one form, that differ in their sizes: what is computed for many points at once."""
+"""Problems of one form at many sizes: what is computed for many points at once."""
 
 from __future__ import annotations
 

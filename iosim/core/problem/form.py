@@ -212,7 +212,7 @@ def option(
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Which columns of a score matrix a row sees, sizes apart.
+    """Which columns of a score matrix a row sees; without sizes.
 
     Row i sees column j if ``i + shift − left ≤ j ≤ i + shift + right``, or if j is one of the first
     ``sinks`` columns and ``j ≤ i + shift + right``.

@@ -1,4 +1,4 @@
-"""A matrix product."""
+"""The problem of a matrix product, C = AB."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class MaskedScores(SharedHeads, BaseProblem):
 
     @property
     def mask(self) -> Mask | None:
-        """Which scores are needed, sizes apart; None for all."""
+        """Which scores are needed, without sizes; None for all."""
         left, right = self.limits
         if left is None and right is None:
             return None
@@ -173,7 +173,7 @@ class MaskedScores(SharedHeads, BaseProblem):
         }
 
     def settled(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
-        """The inputs, with those that follow from others made again in float64.
+        """The inputs, with those that follow from others computed again in float64.
 
         Raises InputError where such a one is given and differs from that.
         """

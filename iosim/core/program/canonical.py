@@ -73,5 +73,5 @@ def _record(value: Any) -> dict[str, Any]:
 _known_record = functools.lru_cache(2**14)(_record)
 
 
-# Asked for at every record of a program.
+# Called at every record of a program.
 _fields = functools.cache(fields)

@@ -1,4 +1,4 @@
-"""What the builder hands out and takes: handles on tiles, bounds and buffers, and names."""
+"""What the builder returns and accepts: handles on tiles, bounds and buffers, and names."""
 
 from __future__ import annotations
 

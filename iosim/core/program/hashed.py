@@ -1,4 +1,4 @@
-"""Hashes that are taken once: tables of indices and atoms are looked up all the time."""
+"""Hashes that are computed once per object, since indices and atoms are keys of many tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Hashed:
 
 
 def hashed(made: type[_T]) -> type[_T]:
-    """A frozen dataclass whose hash, of all that lies in it, is taken when it is first asked.
+    """A frozen dataclass whose hash, of all that lies in it, is computed when it is first needed.
 
     >>> from dataclasses import dataclass
     >>> @hashed

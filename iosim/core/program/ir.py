@@ -134,7 +134,7 @@ class Program(Displayed):
     `limits` are sizes that are not axes and may be 0: how far a window reaches.  `derived` are axes
     whose lengths follow when the others are bound.  `mask` is of the form that it was traced for.
 
-    Its hash is taken once: tables of programs are asked at every `bind` and count.
+    Its hash is computed once: tables of programs are looked up at every `bind` and count.
 
     >>> from iosim import algorithm
     >>> flash2 = algorithm("flash2").program

@@ -19,7 +19,7 @@ from iosim.core.program.ir import Alloc, Load, Loop, Op, Program, Store
 
 @functools.lru_cache(maxsize=256)
 def axes(program: Program) -> tuple[str, ...]:
-    """Every axis of the program's tensors and loops, sorted; derived axes apart."""
+    """Every axis of the program's tensors and loops, sorted; without derived axes."""
     found = {axis for tensor in program.tensors for axis in tensor.axes}
     found |= {node.span.axis for node in program.nodes if isinstance(node, Loop)}
     found |= {x for derived in program.derived for x in (derived.of, derived.step)}

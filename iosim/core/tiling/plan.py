@@ -1,6 +1,6 @@
 """What a program's closed form says about a search, before any number is known.
 
-Nests that share no free parameter are searched apart.  A tiling is valid where every span lies
+Nests that share no free parameter are searched separately.  A tiling is valid where every span lies
 inside its axis: that is a constraint on the parameters that spans name, unless the ranges of the
 parameters imply it.  Signs of the closed form prove three facts
 (`iosim.core.counting.signs`), each of which makes the search faster, and none of which is assumed:
@@ -83,7 +83,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Part:
-    """What can't be searched apart: a nest, or a constraint."""
+    """What can't be searched separately: a nest, or a constraint."""
 
     names: frozenset[str]
     nest: Nest | None = None

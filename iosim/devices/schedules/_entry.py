@@ -1,4 +1,4 @@
-"""What a distributed schedule's entry is: the function that says it, and for which problems."""
+"""`DeviceSchedule`, the record of a registered distributed schedule."""
 
 from __future__ import annotations
 

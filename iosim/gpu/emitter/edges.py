@@ -61,7 +61,7 @@ class Edges:
         self._low: set[str] = set()
 
     def reset_block(self, block: str) -> None:
-        """A block is made again."""
+        """A block is computed again."""
         self._low.discard(block)
 
     def enter(self, loop: Loop, name: Callable[[str], str]) -> None:

@@ -47,7 +47,7 @@ _NUMBERED = re.compile(r"(to|single|four)_\d+")  # index vectors
 
 
 class Names:
-    """Hands out names in a kernel whose nodes are `body`, each to one thing.
+    """Assigns names in a kernel whose nodes are `body`, each to one thing.
 
     Args:
         own: names that the kernel's text uses in addition to the usual ones.

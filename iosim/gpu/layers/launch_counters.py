@@ -34,7 +34,7 @@ COUNTERS: dict[str, tuple[str, ...]] = {
     "bulk_store": (f"{_XBAR_WRITE}_mem_global_op_tma_st.sum",),
     "reduced": (f"{_XBAR_WRITE}_mem_global_op_red.sum",),
     "bulk_reduced": (f"{_XBAR_WRITE}_mem_global_op_tma_red.sum",),
-    # Hopper counts the products of a warp and those of a group of warps apart; others have one sum.
+    # Hopper counts products of a warp and of a group of warps separately; others have one sum.
     "warp_flop": (
         f"{_TENSOR}_op_hmma_src_fp16_dst_fp32_sparsity_off.sum",
         f"{_TENSOR}_src_fp16_dst_fp32_sparsity_off.sum",

@@ -1,4 +1,4 @@
-"""The record of a report on layers: what was asked, what ran, what was counted.
+"""The record of a report on layers: what was requested, what ran, what was counted.
 
 ``spec.json`` has the runs; ``measured.json`` times, launches and what a compiler fused, one row for
 each run; ``report.csv`` the counters of one pass of each, after two checks of known size;

@@ -199,7 +199,7 @@ _ALL: tuple[Quantity, ...] = (
         read_requests=("requests of loads", _LSU.format("requests", "global", "ld")),
         write_requests=("requests of stores", _LSU.format("requests", "global", "st")),
     ),
-    # Copies to shared memory that no register holds (cp.async) are loads, and counted apart.
+    # Copies to shared memory that no register holds (cp.async) are loads, and counted separately.
     *_each(
         "byte",
         used_read=("bytes that loads use", (f"{_USED}_ld.sum", f"{_USED}_ldgsts.sum")),

@@ -1,4 +1,4 @@
-"""Records: folders that hold what one run was asked, measured and counted, and where it came from.
+"""Records: folders that hold what one run was to do, measured and counted, and where it came from.
 
 `iosim.gpu.reports.runner` and the worker write them; reports, `iosim.gpu.profiling` and the lab
 read them, without a GPU.  `record` reads a folder, `counters` the CSV of Nsight Compute, `plain`

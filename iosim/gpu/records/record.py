@@ -1,4 +1,4 @@
-"""Records: what was asked, measured and counted in one run, with where it came from.
+"""Records: what one run was to do, measured and counted, with where it came from.
 
 A record is a folder: ``spec.json`` (the jobs), ``measured.json`` (in-kernel counts, errors,
 times, resources, environment), ``report.csv`` (the counters), ``profiled.json`` (what the counters

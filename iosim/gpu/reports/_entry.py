@@ -1,4 +1,4 @@
-"""What a report of the GPU is: one record, from which its command, its runs and its replay come."""
+"""`GpuReport`, the record of a report of the GPU: its command, its runs and its replay."""
 
 from __future__ import annotations
 

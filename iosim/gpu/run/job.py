@@ -1,4 +1,4 @@
-"""Jobs: what a worker is asked to run, as plain data that travels as JSON."""
+"""`Job`: what the GPU's worker is asked to run, as plain data that travels as JSON."""
 
 from __future__ import annotations
 

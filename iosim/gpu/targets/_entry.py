@@ -1,4 +1,4 @@
-"""What a target is: one record, from which emission, reports and fallbacks come."""
+"""`Target`, the record of what kernels are emitted for: emission, needs, reports, fallbacks."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Target:
     queued: bool = False
 
     def threshold(self, case: str, d: int, style: str = "") -> float:
-        """The part of the fused kernel's speed that is asked of a style, "" for none.
+        """The part of the fused kernel's speed that a style must reach, "" for none.
 
         >>> from iosim.gpu.targets import target
         >>> hopper = target("hopper")

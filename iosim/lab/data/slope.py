@@ -116,7 +116,7 @@ def data() -> dict[str, Any]:
 
 
 def own_data() -> dict[str, Any]:
-    """What the page needs to make a table for sizes and options of one's own.
+    """What the page needs to make a table for sizes and options that a reader types.
 
     ``entries`` are those of `Formulas`; ``bounds``, ``marks``, ``points`` (sizes of M that are
     worth a row) and ``most`` (the largest one) are places there.  They may name every field, M, and

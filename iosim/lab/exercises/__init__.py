@@ -25,7 +25,7 @@ from iosim.lab.exercises.record import told_of
 
 
 def exercises(own: str | Path | None = None) -> dict[str, list[dict[str, Any]]]:
-    """View → its exercises as JSON values; those of a file of one's own come first.
+    """View → its exercises as JSON values; those of a user's file come first.
 
     Args:
         own: a TOML file.

@@ -30,7 +30,7 @@ class Exercise:
 
     Attributes:
         view: where it is asked.
-        question: what is asked; a blank line makes a paragraph.
+        question: the text; a blank line makes a paragraph.
         ask: what is typed: a ``number``, a ``formula`` over `names`, one of the `choices`, or
             ``tiles``.
         answer: a formula over `names` and `values`, or one of the choices; "" where the engine

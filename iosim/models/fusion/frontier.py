@@ -1,6 +1,6 @@
 """The cheapest exact cover of operators in order, by dynamic programming over a frontier.
 
-Operators are gone through in the graph's order.  The first that is in no kernel yet gets in turn
+Operators are visited in the graph's order.  The first that is in no kernel yet gets in turn
 each option that has it, and none that is taken: so all partitions are met.  Before operator p, all
 that the rest of a partition depends on is its *state*: for each kernel that has operators from p on
 (*open*), which these are (F), and which operators from p on must come after it, by paths that left

@@ -1,4 +1,4 @@
-"""A machine of one's own, from a TOML file.
+"""A user's machine, from a TOML file.
 
 The keys are the fields of `Hardware`, in bytes, bytes per second, FLOP per second and seconds;
 peaks and other caches are tables.  ``docs/machines.md`` has an example.

@@ -229,7 +229,7 @@ def format_number(value: float | None, unit: str) -> str:
 
 
 def required_fields() -> list[str]:
-    """The fields without which a machine of one's own says too little, and `peaks`.
+    """The fields without which a user's machine says too little, and `peaks`.
 
     >>> required_fields()
     ['cores', 'dram_bytes_per_s', 'capacity_bytes', 'sram_bytes', 'cache_bytes']

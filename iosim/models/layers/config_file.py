@@ -1,4 +1,4 @@
-"""A model of one's own, from a file: TOML with its numbers, or a ``config.json`` of Hugging Face.
+"""A user's model, from a file: TOML with its numbers, or a ``config.json`` of Hugging Face.
 
 The keys of TOML are the fields of `iosim.models.layers.models.Config`.  Of a ``config.json`` those
 are read that name the same numbers in the library transformers; all others are left alone.

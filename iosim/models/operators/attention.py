@@ -16,7 +16,7 @@ from iosim.models.operators.elementwise import _kind
 
 
 def attention_of(op: Operator) -> Attention:
-    """The problem that an attention operator solves, from the names of its axes, block mask apart.
+    """The problem of an attention operator, from the names of its axes; without block masks.
 
     Q has the rows (the first axis of `over`) and d, K and V the columns (the second) and d or d_v.
     Axes of all of them are batch; axes of Q and O alone, other than rows, are heads that share K
@@ -206,7 +206,7 @@ def _drops(op: Operator) -> bool:
 
 
 def _mask(op: Operator, shape: Any) -> Any:
-    """What dropout multiplies the weights by: made again in the backward pass, and never stored."""
+    """The factors of dropout: computed again in the backward pass, and never stored."""
     if not _drops(op):
         return 1.0
     p = op.setting("p")

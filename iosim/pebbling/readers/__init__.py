@@ -6,7 +6,7 @@
 listing names imports nothing.
 
 Changing files here: a file that isn't of the format, or is damaged, raises InputError with its
-line; ``tests/pebbling/test_pebbling_readers.py`` compares messages.  Files come from anybody:
+line; ``tests/pebbling/test_pebbling_readers.py`` compares messages.  Files may be untrusted:
 limits of size and depth are those of `iosim.base.reading`.  Graph formats belong to other projects;
 games that users saved must stay readable.  networkx is imported by `graphml` only.
 

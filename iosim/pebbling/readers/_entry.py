@@ -1,4 +1,4 @@
-"""What a reader of a format is, and what readers share."""
+"""`Reader`, the record of a format of graphs, and what readers share."""
 
 from __future__ import annotations
 
