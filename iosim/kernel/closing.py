@@ -613,12 +613,12 @@ def _close(
 ) -> ClosedKernel:
     """One try: counting tiles or following where they lie, in an order as written or as learned."""
     sizes = NamedSizes()
+    text = launch.grid_text or ", ".join(map(str, launch.grid))
     try:
-        axes = read_factors(launch.grid_text, launch.constants, sizes)
+        axes = read_factors(text, launch.constants, sizes)
         axes += [[]] * (3 - len(axes))
         opened = [open_axis(x, f, sizes, points) for x, f in zip(AXES, axes, strict=True)]
     except ValueError as error:
-        text = launch.grid_text
         raise NoClosedForm(f"the grid {text}: {error} is no product of sizes and cdiv") from None
     needed = find_all_needed(functions)
     closing = Closing(sizes, tuple(opened), [], functions, needed, points)

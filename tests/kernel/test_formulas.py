@@ -161,6 +161,12 @@ def test_many_sizes_are_counted_at_once() -> None:
     assert words["store", "y"].tolist() == (8 * sizes).tolist()
 
 
+def test_a_grid_of_numbers_is_as_it_is() -> None:
+    file, name = next(p.values for p in kernels() if p.values[1] == "add")
+    call = describe(file, name, 0, "")
+    assert count_by(derive_formula(call), call) == count(call)
+
+
 def test_an_unknown_size_is_refused() -> None:
     with pytest.raises(InputError, match="columns"):
         derive_formula(softmax(100)).count_many({})
