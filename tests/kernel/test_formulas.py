@@ -37,6 +37,7 @@ GRIDS = {
     "row_by_row": "cdiv(columns, 16), cdiv(rows, 8)",
     "in_stages": "cdiv(n, 16 * num_stages)",
     "calls": "cdiv(n, 16)",
+    "doubled": "x",
     "switches": "cdiv(n, 32)",
     "tuned": "cdiv(n, 32)",
     "window": "cdiv(n, 32)",
