@@ -15,7 +15,7 @@ from iosim.cache import POLICIES, CacheFamily, count_words
 from iosim.cli import options as opt
 from iosim.core.units import parse_range, parse_words
 from iosim.kernel.closing import NoClosedForm
-from iosim.kernel.compiler import read_capability
+from iosim.kernel.compiler import CAPABILITIES, read_capability
 from iosim.kernel.configs import rank_configs, vary_constants
 from iosim.kernel.count import KernelCount, count_kernel, lower_call
 from iosim.kernel.distance import measure_distance
@@ -27,7 +27,7 @@ from iosim.kernel.show import COLUMNS, to_config_lines, to_config_table, to_line
 from iosim.kernel.source import KernelSource, load_kernel
 from iosim.kernel.stream import to_stream
 from iosim.kernel.sweep import split_varied, sweep_kernel
-from iosim.models.hardware import MACHINES
+from iosim.models.hardware import MACHINES, Hardware
 from iosim.report.plot import figure_name, save_styled
 from iosim.report.table import write_csv
 
@@ -147,12 +147,19 @@ def count(
 @click.command()
 @launch_options
 @_vary()
+@click.option(
+    "--machine",
+    type=opt.MACHINE,
+    metavar=opt.MACHINE.name,
+    help="forecast the bytes between its L2 and DRAM, too; compiles for it, or for --gpu",
+)
 @opt.save("a figure of bytes against what a program takes; a name without a suffix")
 @opt.as_json
 def tiles(
     kernel: str,
     gpu: str | None,
     varied: Sequence[str],
+    machine: Hardware | None,
     save: Path | None,
     as_json: bool,
     **given: Any,
@@ -164,10 +171,15 @@ def tiles(
     """
     source = load_kernel(kernel)
     choices = vary_constants(source, dict(map(read_values, varied)))
-    machine = MACHINES.get(gpu.lower()) if gpu else None
-    configs = rank_configs(
-        choices, read_launch(source, **given), machine, read_capability(gpu) if gpu else None
-    )
+    forecast = machine is not None
+    if machine is not None and gpu is None:
+        gpu = machine.name
+        if gpu not in CAPABILITIES:
+            raise InputError(f"which GPU {gpu} is isn't known: give --gpu as well, like sm_90")
+    capability = read_capability(gpu) if gpu else None
+    machine = machine or MACHINES.get((gpu or "").lower())
+    describe = read_launch(source, **given)
+    configs = rank_configs(choices, describe, machine, capability, forecast)
     table = to_config_table(configs)
     made = [] if save is None else save_styled(table.plot(), figure_name(save))
     if as_json:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from iosim.base.errors import InputError
 from iosim.base.progress import track
 from iosim.kernel.compiler import CompiledResources
-from iosim.kernel.count import KernelCount, count_kernel
+from iosim.kernel.count import KernelCount, count_kernel, lower_call
+from iosim.kernel.dram import DramForecast, forecast_dram
 from iosim.kernel.launch import KernelCall
 from iosim.kernel.source import KernelSource
 from iosim.models.hardware.record import Hardware
@@ -32,6 +33,8 @@ class KernelConfig:
         reason: why it can't run, or "".
         resident: programs that an SM can have at once; None without a GPU.
         best: whether no other choice moves fewer bytes and has a smaller footprint.
+        dram: a forecast of the bytes at L2↔DRAM, or None.
+        untold: why there is no forecast, or "".
     """
 
     constants: dict[str, Any]
@@ -39,6 +42,8 @@ class KernelConfig:
     reason: str = ""
     resident: int | None = None
     best: bool = False
+    dram: DramForecast | None = None
+    untold: str = ""
 
     @property
     def size(self) -> int:
@@ -54,6 +59,10 @@ class KernelConfig:
             out["reason"] = self.reason
         if self.count is not None:
             out |= {"front": self.best, "resident": self.resident, **self.count.to_dict()}
+        if self.dram is not None:
+            out["dram"] = vars(self.dram)
+        if self.untold:
+            out["dram"] = {"reason": self.untold}
         return out
 
 
@@ -79,6 +88,7 @@ def rank_configs(
     describe: Callable[[Mapping[str, Any]], KernelCall],
     machine: Hardware | None = None,
     capability: int | None = None,
+    forecast: bool = False,
 ) -> list[KernelConfig]:
     """Count a kernel with each choice of constants; the fewest bytes first.
 
@@ -87,27 +97,53 @@ def rank_configs(
         describe: a launch with them.
         machine: whose shared memory limits a program.
         capability: of the GPU to compile for; None compiles nothing.
+        forecast: whether to forecast the bytes at L2↔DRAM, on the machine.
 
     Raises:
-        InputError: no choice compiles.
+        InputError: no choice compiles; a forecast on a machine whose L2 has no size.
     """
+    l2_bytes = _find_l2(machine) if forecast else None
     found = [
-        _count(dict(c), describe, machine, capability) for c in track(list(choices), "configs")
+        _forecast(_count(dict(c), describe, machine, capability), describe, machine, l2_bytes)
+        for c in track(list(choices), "configs")
     ]
     runs = [c for c in found if c.count is not None]
     if not runs:
         raise InputError(f"no choice of constants works: {found[0].reason}")
     front = set(map(id, _find_front([c for c in runs if not c.reason])))
-    marked = [
-        KernelConfig(c.constants, c.count, c.reason, c.resident, id(c) in front) for c in found
-    ]
-    return sorted(marked, key=_order)
+    return sorted((replace(c, best=id(c) in front) for c in found), key=_order)
 
 
-def _order(config: KernelConfig) -> tuple[bool, int, int]:
+def _order(config: KernelConfig) -> tuple[bool, int, int, int]:
     if config.count is None:
-        return True, 0, 0
-    return bool(config.reason), config.count.total_bytes, config.size
+        return True, 0, 0, 0
+    behind = config.dram.bytes if config.dram else 0
+    return bool(config.reason), config.count.total_bytes, config.size, behind
+
+
+def _find_l2(machine: Hardware | None) -> int:
+    assert machine is not None, "a forecast needs a machine"
+    if machine.cache_bytes is None:
+        raise InputError(machine.lacks("cache_bytes"))
+    return int(machine.cache_bytes)
+
+
+def _forecast(
+    config: KernelConfig,
+    describe: Callable[[Mapping[str, Any]], KernelCall],
+    machine: Hardware | None,
+    l2_bytes: int | None,
+) -> KernelConfig:
+    """The choice with a forecast, or why it has none."""
+    if machine is None or l2_bytes is None or not config.resident:
+        return config
+    call = describe(config.constants)
+    functions, resident = lower_call(call), machine.cores * config.resident
+    try:
+        found = forecast_dram(functions, call.to_evaluate(), resident, l2_bytes)
+    except InputError as error:
+        return replace(config, untold=str(error))
+    return replace(config, dram=found)
 
 
 def _count(

@@ -7,6 +7,7 @@ distinct runs, not of words.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -68,7 +69,7 @@ class ReuseCounter:
 
     def __call__(self, reference: Reference) -> None:
         """Collect one reference."""
-        base, shared, mixed = _separate(reference)
+        base, shared, mixed = separate_tile(reference)
         masks = [m for m in reference.masks if not m.all()]
         fixed = [m for m in masks if m.shape[:GRID] == (1,) * GRID]
         varying = [m for m in masks if m.shape[:GRID] != (1,) * GRID]
@@ -77,7 +78,7 @@ class ReuseCounter:
             if mask.size == np.prod(mask.shape[:GRID]):
                 active = active & mask
         varying = [m for m in varying if m.size != np.prod(m.shape[:GRID])]
-        own = _Tile(reference.tile, shared, fixed)
+        own = Tile(reference.tile, shared, fixed)
         bases = self.bases[self.key(reference)]
         self.widths[self.key(reference)] = reference.width
         grid = reference.grid
@@ -96,10 +97,10 @@ class ReuseCounter:
         ]
         starts = np.broadcast_to(base, programs + base.shape[GRID:]).reshape(-1)[where]
         times = times[where]
-        for first, members in _group_rows(rows):
+        for first, members in group_rows(rows):
             tiles = [x[first].reshape(a.shape[GRID:]) for x, a in zip(rows, arrays, strict=True)]
             lifted = [t.reshape((1,) * GRID + t.shape) for t in tiles]
-            own = _Tile(reference.tile, shared + lifted[: len(mixed)], fixed + lifted[len(mixed) :])
+            own = Tile(reference.tile, shared + lifted[: len(mixed)], fixed + lifted[len(mixed) :])
             self.add(bases, own, starts[members], times[members])
 
     def merge(self, other: ReuseCounter) -> None:
@@ -110,7 +111,7 @@ class ReuseCounter:
             for tile, bases in tiles.items():
                 self.bases[key][tile] += bases
 
-    def add(self, bases: _Bases, tile: _Tile, at: Array, times: Array) -> None:
+    def add(self, bases: _Bases, tile: Tile, at: Array, times: Array) -> None:
         """A tile at some bases, so many times each."""
         key = tile.key()
         if key not in self.runs:
@@ -151,6 +152,19 @@ class ReuseCounter:
                 total += sectors * int(times[bases == residue].sum())
         return total
 
+    def find_line(self, most: int) -> int:
+        """The longest line of bytes, up to `most`, of which tiles touch each one whole or not.
+
+        At least a sector; every tensor begins at a multiple of it.
+        """
+        line = most
+        for key, tiles in self.bases.items():
+            for tile, collected in tiles.items():
+                runs = self.runs[tile]
+                ends = [runs.starts, runs.lengths, *(base for base, _ in collected)]
+                line = math.gcd(line, *(int(np.gcd.reduce(x)) * self.widths[key] for x in ends))
+        return max(line, SECTOR)
+
     def count_together(self, keys: Iterable[tuple[str, str]]) -> WordReuse:
         """How often words are referred to by any of some keys."""
         starts, lengths, weights = [], [], []
@@ -184,7 +198,7 @@ def sweep_runs(starts: Ints, lengths: Ints, weights: Ints) -> WordReuse:
 
 
 @dataclass(frozen=True)
-class _Tile:
+class Tile:
     """The addresses of a tile, from its base on: a sum of arrays, under a product of masks."""
 
     shape: tuple[int, ...]
@@ -198,8 +212,8 @@ class _Tile:
             parts += [repr((x.shape, x.dtype.str)).encode(), x.tobytes()]
         return b"|".join(parts)
 
-    def to_runs(self) -> _Runs:
-        """Its runs of consecutive addresses."""
+    def to_words(self) -> Ints:
+        """Addresses of its elements that no mask hides."""
         address: Array = np.zeros((1,) * (GRID + len(self.shape)), np.int64)
         for x in self.offsets:
             address = address + x
@@ -207,15 +221,19 @@ class _Tile:
         kept: Array = np.ones((1,) * address.ndim, bool)
         for mask in self.masks:
             kept = kept & mask
-        words = address[np.broadcast_to(kept, address.shape)]
-        each, times = np.unique(words, return_counts=True)
+        words: Ints = address[np.broadcast_to(kept, address.shape)]
+        return words
+
+    def to_runs(self) -> _Runs:
+        """Its runs of consecutive addresses."""
+        each, times = np.unique(self.to_words(), return_counts=True)
         begins = np.ones(len(each), bool)
         begins[1:] = (np.diff(each) != 1) | (np.diff(times) != 0)
         at = np.flatnonzero(begins)
         return _Runs(each[at], np.diff(np.append(at, len(each))), times[at])
 
 
-def _separate(reference: Reference) -> tuple[Array, list[Array], list[Array]]:
+def separate_tile(reference: Reference) -> tuple[Array, list[Array], list[Array]]:
     """Offsets as bases of programs, arrays that all programs share, and the others."""
     rank = len(reference.tile)
     base = np.zeros((1,) * (GRID + rank), np.int64)
@@ -252,7 +270,7 @@ def _count_programs(
     return np.flatnonzero(flat), flat
 
 
-def _group_rows(rows: list[Array]) -> list[tuple[int, Array]]:
+def group_rows(rows: list[Array]) -> list[tuple[int, Array]]:
     """Programs whose rows are equal: the first one's index, and all of them."""
     packed = np.concatenate([_as_bytes(x) for x in rows], axis=1)
     packed = np.ascontiguousarray(packed)

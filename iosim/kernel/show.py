@@ -118,13 +118,19 @@ def _config_cells(config: KernelConfig, count: KernelCount) -> dict[str, Any]:
             "spills": found.spills,
             "per_SM": config.resident,
         }
+    if config.dram is not None:
+        row["dram_bytes"] = config.dram.bytes
     return row | {"front": "doesn't run" if config.reason else "*" if config.best else ""}
 
 
 def to_config_lines(configs: Sequence[KernelConfig]) -> Iterator[str]:
     """The lines below the comparison: the front, and constants that can't run."""
     yield "*: no other choice moves fewer bytes and takes less room"
+    if any(c.dram for c in configs):
+        yield "dram_bytes: L2↔DRAM, both ways, if resident programs run in lockstep in half of L2"
     for config in configs:
+        said = ", ".join(f"{k}={v}" for k, v in config.constants.items())
         if config.reason:
-            said = ", ".join(f"{k}={v}" for k, v in config.constants.items())
             yield f"{said} doesn't run: {config.reason}"
+        if config.untold:
+            yield f"{said} has no dram_bytes: {config.untold}"

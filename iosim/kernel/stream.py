@@ -16,12 +16,13 @@ from iosim.base.progress import track
 from iosim.cache import Accesses, Stream, of_arrays
 from iosim.kernel.evaluate import CallValues, Reference, evaluate, evaluate_waves
 from iosim.kernel.ir import IrFunction
-from iosim.kernel.values import Array, lift, spread
+from iosim.kernel.reuse import Tile, group_rows, separate_tile
+from iosim.kernel.values import Array
 
 # Accesses that a stream may have: they are kept as arrays.
 MOST_ACCESSES = 2**26
 # Each argument begins at a multiple of this, as memory that is allocated does.
-_ALIGN = 512
+ALIGN = 512
 
 
 def to_stream(
@@ -80,7 +81,7 @@ def _place_arguments(
             ends[reference.argument] = min(low, before[0]), max(high, before[1])
 
     evaluate(functions, call, observe)
-    align = max(line, _ALIGN)
+    align = max(line, ALIGN)
     starts, at = {}, 0
     for name, (low, high) in ends.items():
         begin = at + -(low // align) * align
@@ -91,19 +92,21 @@ def _place_arguments(
 
 def _find_lines(reference: Reference, starts: Mapping[str, int], line: int) -> Iterator[Accesses]:
     """The lines of a reference, one program after the other."""
-    tile = reference.tile
-    programs = reference.grid[0]
-    offsets: Array = spread(reference.offsets.dense(), tile)
-    kept = lift(reference.active, len(tile))
-    for mask in reference.masks:
-        kept = kept & mask
-    shape = (programs, 1, 1, *tile)
-    address = starts[reference.argument] + offsets * reference.width
-    lines = np.broadcast_to(address // line, shape).reshape(programs, -1)
-    lines = np.where(np.broadcast_to(kept, shape).reshape(programs, -1), lines, -1)
-    lines = np.sort(lines, axis=1)
-    first = lines >= 0
-    first[:, 1:] &= lines[:, 1:] != lines[:, :-1]
-    found = lines[first]
+    base, shared, mixed = separate_tile(reference)
+    programs, width = reference.grid[0], reference.width
+    at = starts[reference.argument] + np.broadcast_to(base.reshape(-1), programs) * width
+    active = np.broadcast_to(reference.active.reshape(-1), programs)
+    own = [*mixed, *reference.masks]
+    rows = [np.broadcast_to(x, (programs, *x.shape[1:])).reshape(programs, -1) for x in own]
+    parts: list[tuple[Array, Array]] = []
+    for first, members in group_rows([(at % line)[:, None], *rows]):
+        tiles = [x[first].reshape(1, *a.shape[1:]) for x, a in zip(rows, own, strict=True)]
+        tile = Tile(reference.tile, shared + tiles[: len(mixed)], tiles[len(mixed) :])
+        own_lines = np.unique((tile.to_words() * width + at[first] % line) // line)
+        parts.append((members, at[members, None] // line + own_lines))
+    lines = np.full((programs, max(x.shape[1] for _, x in parts)), -1)
+    for members, found in parts:
+        lines[members, : found.shape[1]] = found
+    found = lines[(lines >= 0) & active[:, None]]
     for write in {"load": (False,), "store": (True,), "atomic": (False, True)}[reference.kind]:
         yield Accesses(found, np.full(len(found), write))
