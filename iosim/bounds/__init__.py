@@ -240,10 +240,11 @@ def _row(b: Bound, problem: Problem, M: int) -> BoundRow:
 def _exact_lower(kind: str, klass: BoundClass | str) -> list[Bound]:
     """The exact lower bounds for a kind of problem that cover a class."""
     chosen = bound_class(klass)
+    known = [b for b in BOUNDS.values() if b.problem == kind] or [
+        compulsory.compulsory_of(PROBLEMS[kind])
+    ]
     return [
-        b
-        for b in BOUNDS.values()
-        if (b.problem, b.kind, b.strength) == (kind, "lower", "exact") and b.covers_class(chosen)
+        b for b in known if (b.kind, b.strength) == ("lower", "exact") and b.covers_class(chosen)
     ]
 
 

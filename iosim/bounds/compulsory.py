@@ -9,9 +9,11 @@ With a mask the rows of Q that see something are read, and the rows of K and V t
 for all heads that share them.  Rows of O whose rows of Q see nothing are written, too: as 0.
 """
 
+import math
 from typing import Any
 
 from iosim.bounds.base import EVERY_OPTION, Bound
+from iosim.core.problem import Problem
 
 
 def _attention(t: Any) -> Any:
@@ -41,3 +43,27 @@ MATMUL = Bound(
     validity="all sizes and every M",
     source="elementary: A and B are read once and C is written once",
 )
+
+
+def compulsory_of(problem: type[Problem]) -> Bound:
+    """The bound of a problem that somebody else wrote: each word of its tensors moves once.
+
+    >>> from iosim import MatMul
+    >>> compulsory_of(MatMul).words(MatMul(2, 3, 4), 100)
+    26.0
+    """
+
+    def count_tensors(t: Any) -> Any:
+        tensors = (*problem.inputs, *problem.outputs)
+        return sum(math.prod(getattr(t, axis) for axis in x.axes) for x in tensors)
+
+    return Bound(
+        name=f"{problem.kind}-compulsory",
+        kind="lower",
+        strength="exact",
+        problem=problem.kind,
+        covers="any algorithm, if its results depend on each word of the inputs",
+        formula=count_tensors,
+        validity="all sizes and every M",
+        source="elementary: inputs are read once and outputs are written once",
+    )

@@ -72,6 +72,40 @@ def test_a_sweep_takes_a_file_and_is_plotted(tmp_path: Path) -> None:
     assert (tmp_path / "figure.svg").exists()
 
 
+BIASED = "docs/examples/biased.py:panels"
+PRODUCT = ("--m", "32", "--n", "48", "--k", "16", "--M", "1024")
+
+
+def test_a_file_has_a_problem_of_its_own(tmp_path: Path) -> None:
+    found = json.loads(run("count", BIASED, *PRODUCT, "--json"))
+    assert found["by_tensor"]["load"]["bias"] == -(-32 // found["tiles"]["B_m"]) * 48
+    out = str(tmp_path / "sweep")
+    run("sweep", "--out", out, "--schedule", BIASED, *PRODUCT)
+    (row,) = json.loads(run("query", "SELECT * FROM rows", out, "--json"))
+    assert row["lower_bound_words"] == 32 * 16 + 16 * 48 + 32 * 48 + 48
+    for command in ("tiles", "cache"):
+        assert run(command, BIASED, *PRODUCT)
+    assert "bias" in run("show", BIASED)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("PROBLEM = 3", "PROBLEM = 3 is no problem"),
+        ("PROBLEM.kind = 'copy'", "has the kind 'copy'"),
+    ],
+)
+def test_a_problem_that_is_none_is_refused(tmp_path: Path, line: str, says: str) -> None:
+    text = (
+        Path("docs/examples/biased.py")
+        .read_text()
+        .replace("PROBLEM = BiasedProduct", f"PROBLEM = BiasedProduct\n{line}")
+    )
+    (tmp_path / "bad.py").write_text(text)
+    with pytest.raises(InputError, match=says):
+        algorithm(f"{tmp_path}/bad.py:panels")
+
+
 def test_the_lab_watches_a_file() -> None:
     watch = payload(["watch"], {}, schedules=[KEYS])["views"]["watch"]
     assert watch["start"]["algorithm"] == KEYS

@@ -67,7 +67,7 @@ def _read(place: str, path: Path, name: str) -> Algorithm:
     if not _is_schedule(value):
         raise InputError(f"{name} of {path} is no schedule: give a function of one builder")
     value = _guarded(place, value)
-    problem = names.get("PROBLEM") or _find_problem(name, value)
+    problem = _register(names["PROBLEM"]) if "PROBLEM" in names else _find_problem(name, value)
     title = (value.__doc__ or name).strip().splitlines()[0].rstrip(".")
     lacks = tuple(one.name for one in problem.options())
     return Algorithm(place, title, problem, value, "", str(path), lacks=lacks, classes=ANY)
@@ -94,6 +94,22 @@ def _guarded(place: str, schedule: Callable[..., None]) -> Callable[..., None]:
             raise ProgramError(f"{place}, line {line}: {type(error).__name__}: {error}") from None
 
     return trace
+
+
+def _register(problem: type[Problem]) -> type[Problem]:
+    """The file's own problem, which commands then find by its kind, as they find iosim's.
+
+    Raises:
+        InputError: it is no problem, or has the kind of one of iosim's.
+    """
+    kind = getattr(problem, "kind", None)
+    if not isinstance(kind, str) or not hasattr(problem, "inputs"):
+        raise InputError(f"PROBLEM = {problem!r} is no problem: give a class with kind and inputs")
+    known = PROBLEMS.get(kind, problem)
+    if known is not problem and known.__module__.startswith("iosim."):
+        raise InputError(f"PROBLEM has the kind {kind!r} of one of iosim's: choose another kind")
+    PROBLEMS[kind] = problem
+    return problem
 
 
 def _is_schedule(value: Any) -> bool:
