@@ -10,7 +10,12 @@ from iosim.base.display import Tabled
 from iosim.base.errors import InputError
 from iosim.kernel.compiler import CompiledResources, compile_resources, lower_kernel
 from iosim.kernel.evaluate import Reference, evaluate
-from iosim.kernel.findings import RepeatedRead, find_repeated_reads
+from iosim.kernel.findings import (
+    RepeatedRead,
+    WrappedRead,
+    find_repeated_reads,
+    find_wrapped_reads,
+)
 from iosim.kernel.flop import FloatOperations
 from iosim.kernel.footprint import Footprint, find_footprint
 from iosim.kernel.ir import IrFunction, parse_module
@@ -33,6 +38,7 @@ class KernelCount(Tabled):
         resources: of a named GPU, or None.
         remarks: what was assumed.
         repeated: what one program reads more often than once.
+        wrapped: what one program reads beyond an edge, where a remainder wraps its tile.
 
     >>> from iosim.kernel import count_kernel, describe_launch, load_kernel
     >>> softmax = load_kernel("docs/examples/softmax.py::softmax")
@@ -53,6 +59,7 @@ class KernelCount(Tabled):
     resources: CompiledResources | None = None
     remarks: list[str] = field(default_factory=list)
     repeated: list[RepeatedRead] = field(default_factory=list)
+    wrapped: list[WrappedRead] = field(default_factory=list)
 
     html_by = "iosim.kernel.show:to_html"
     table_by = "iosim.kernel.show:to_table"
@@ -116,6 +123,7 @@ class KernelCount(Tabled):
             "flop_per_byte": self.intensity,
             "footprint": {"words": self.footprint.words, "bytes": self.footprint.bytes},
             "repeated": [{**vars(one), "says": str(one)} for one in self.repeated],
+            "wrapped": [{**vars(one), "says": str(one)} for one in self.wrapped],
             "remarks": self.remarks,
         }
         if self.resources is not None:
@@ -175,6 +183,7 @@ def count_kernel(
         resources,
         launch.remarks,
         find_repeated_reads(functions, launch.to_evaluate()) if reuse else [],
+        find_wrapped_reads(functions, launch.to_evaluate()) if reuse else [],
     )
 
 

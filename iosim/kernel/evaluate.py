@@ -33,6 +33,7 @@ from iosim.kernel.ir import IrBlock, IrFunction, IrOperation, IrRegion, element_
 from iosim.kernel.semantics import (
     FLOATS,
     OPERATIONS,
+    Meaning,
     array_of,
     is_float,
     keep_bits,
@@ -177,7 +178,10 @@ def evaluate(
 
 
 def evaluate_waves(
-    functions: Mapping[str, IrFunction], launch: CallValues, waves: Iterable[_Ids]
+    functions: Mapping[str, IrFunction],
+    launch: CallValues,
+    waves: Iterable[_Ids],
+    operations: Mapping[str, Meaning] = OPERATIONS,
 ) -> Iterator[list[Reference]]:
     """Yield the references of each wave, that is of programs that run in lockstep.
 
@@ -187,6 +191,7 @@ def evaluate_waves(
         functions: the IR module's functions by name; the public one is the kernel.
         launch: the grid and the arguments.
         waves: for each wave, three arrays of equal length: x, y and z of its programs.
+        operations: what operations do, if not as in `iosim.kernel.semantics.OPERATIONS`.
 
     Raises:
         UnsupportedKernel: as `evaluate`, and for a wave whose tiles are too large.
@@ -199,6 +204,7 @@ def evaluate_waves(
         wave = _Part(
             functions, needed, launch, (columns[0], columns[1], columns[2]), shape, seen.append
         )
+        wave.operations = operations
         try:
             wave.run_kernel(kernel)
         except ArrayTooLarge:
@@ -268,6 +274,7 @@ class _Part:
         self.relevant: dict[tuple[int, int], list[IrOperation]] = {}  # by block and what is needed
         self.written: set[str] = set()
         self.watch: Watch | None = None
+        self.operations: Mapping[str, Meaning] = OPERATIONS
 
     def run_kernel(self, kernel: IrFunction) -> FloatOperations:
         """Run the kernel for the part's programs; its floating-point operations."""
@@ -369,7 +376,7 @@ class _Part:
             if value is None:
                 self.refuse_missing(op, name)
         try:
-            out = OPERATIONS[op.name](op, *values)
+            out = self.operations[op.name](op, *values)
         except NotImplementedError as error:
             self.refuse(op, f"an address or a bound depends on {error}")
         for result, value in zip(

@@ -3,20 +3,28 @@
 Of a few programs of the grid the words of each line are compared: those that a line reads again by
 itself, in a loop that doesn't move it or in a tile that has a word twice, and those that another
 line has read before.
+
+A tile that goes beyond an edge may also wrap: a remainder brings its last lanes back to the first
+ones.  Which words that makes, two evaluations tell: in one of them these lanes are moved by one.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from iosim.base.arrays import Ints
-from iosim.kernel.evaluate import CallValues, UnsupportedKernel, evaluate_waves
-from iosim.kernel.ir import IrFunction
+from iosim.kernel.evaluate import CallValues, Reference, UnsupportedKernel, evaluate_waves
+from iosim.kernel.ir import IrFunction, IrOperation, tile_shape, walk
 from iosim.kernel.reuse import ReuseCounter
+from iosim.kernel.semantics import OPERATIONS, Meaning, array_of, wrap
+from iosim.kernel.values import GRID, Array, Value
+from iosim.kernel.words import count_words
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,112 @@ class RepeatedRead:
         return f"{why}: {part}; keeping them takes {self.distinct:,} words"
 
 
+@dataclass(frozen=True)
+class WrappedRead:
+    """Words that one program reads because a remainder wraps its tile at an edge.
+
+    Attributes:
+        argument: its name.
+        line: of the source that reads.
+        words: read by that line in the program.
+        extra: of those, at lanes beyond the edge.
+    """
+
+    argument: str
+    line: str
+    words: int
+    extra: int
+
+    def __str__(self) -> str:
+        line = self.line.rpartition(":")[2] or "?"
+        return (
+            f"line {line} wraps at the edge of {self.argument}: {self.extra:,} words more than the "
+            f"tensor's tile has, of {self.words:,} in a program"
+        )
+
+
+def find_wrapped_reads(functions: Mapping[str, IrFunction], call: CallValues) -> list[WrappedRead]:
+    """What lines read beyond an edge, in the program of a few that does so the most.
+
+    A remainder wraps where in all of these programs the tile is one of a row of tiles, and begins
+    before the divisor, and where nothing needs the quotient.
+
+    Raises:
+        UnsupportedKernel: as `iosim.kernel.evaluate.evaluate`.
+    """
+    every = [op for f in functions.values() for op in walk(f.body)]
+    if not any(op.name in _REMAINDERS and tile_shape(op.types[-1]) for op in every):
+        return []
+    divided = {op.operands for op in every if op.name in ("arith.divsi", "arith.divui")}
+    moved: dict[str, Meaning] = dict.fromkeys(_REMAINDERS, partial(_move_wrapped, divided))
+
+    def evaluate_both(x: Array, y: Array, z: Array) -> list[list[Reference]]:
+        return [
+            next(evaluate_waves(functions, call, [(x, y, z)], operations))
+            for operations in (OPERATIONS, {**OPERATIONS, **moved})
+        ]
+
+    programs = _choose_programs(call)
+    try:
+        both = evaluate_both(*programs.T)
+    except UnsupportedKernel:  # too large together
+        programs = programs[-1:]
+        both = evaluate_both(*programs.T)
+    if [r.operation for r in both[0]] != [r.operation for r in both[1]]:
+        return []  # what was moved steers the kernel
+    words: Counter[tuple[str, str, int]] = Counter()
+    extra: Counter[tuple[str, str, int]] = Counter()
+    for reference, other in zip(*both, strict=True):
+        pairs = zip(reference.offsets.arrays, other.offsets.arrays, strict=False)
+        inside = tuple(x == y for x, y in pairs)
+        if reference.kind != "load" or all(x.all() for x in inside):
+            continue
+        for i in range(len(programs)):
+            key = reference.argument, reference.operation.location, i
+            own = replace(reference, active=_select(reference, len(programs), i))
+            words[key] += (n := count_words(own)[0])
+            extra[key] += n - count_words(replace(own, masks=(*own.masks, *inside)))[0]
+    found: dict[tuple[str, str], WrappedRead] = {}
+    for (name, line, i), n in sorted(extra.items(), key=lambda x: x[1]):
+        if n:
+            found[name, line] = WrappedRead(name, line, words[name, line, i], n)
+    return sorted(found.values(), key=lambda one: -one.extra)
+
+
+_REMAINDERS = ("arith.remsi", "arith.remui")
+
+
+def _move_wrapped(
+    divided: Collection[tuple[str, ...]], op: IrOperation, a: Value, b: Value
+) -> Value:
+    """The remainder; lanes beyond the edge of a tensor are one further, if it wraps at one."""
+    out = OPERATIONS[op.name](op, a, b)
+    x, n, rest = array_of(a), array_of(b), array_of(out)
+    long = [axis for axis in range(GRID, x.ndim) if x.shape[axis] > 1]
+    if op.operands in divided or len(long) != 1 or n.size != math.prod(n.shape[:GRID]):
+        return out
+    first, lanes = x.take([0], long[0]), x.shape[long[0]]
+    steps = np.arange(lanes).reshape([-1 if i == long[0] else 1 for i in range(x.ndim)])
+    row_of_tiles = (x == first + steps).all() and not (first % lanes).any()
+    if not row_of_tiles or (first < 0).any() or (first >= n).any():
+        return out
+    return wrap(np.where(x >= n, (rest + 1) % n, rest))
+
+
+def _choose_programs(call: CallValues) -> Ints:
+    """Programs at both ends and in the middle of the grid: x, y and z of each."""
+    x, y, z = call.grid
+    return np.array(
+        list(dict.fromkeys([(x // 2, y // 2, z // 2), (0, 0, 0), (x - 1, y - 1, z - 1)]))
+    )
+
+
+def _select(reference: Reference, programs: int, i: int) -> Array:
+    """Of some programs that a reference is active in, the one with a number."""
+    found: Array = reference.active & (np.arange(programs).reshape(-1, 1, 1) == i)
+    return found
+
+
 def find_repeated_reads(
     functions: Mapping[str, IrFunction], call: CallValues
 ) -> list[RepeatedRead]:
@@ -66,9 +180,7 @@ def find_repeated_reads(
         UnsupportedKernel: as `iosim.kernel.evaluate.evaluate`.
     """
     most: dict[tuple[object, ...], RepeatedRead] = {}
-    x, y, z = call.grid
-    corners = dict.fromkeys([(x // 2, y // 2, z // 2), (0, 0, 0), (x - 1, y - 1, z - 1)])
-    programs = np.array(list(corners))
+    programs = _choose_programs(call)
     try:
         found = list(_read_again(functions, call, programs))
     except UnsupportedKernel:  # too large together, or for good
@@ -91,7 +203,7 @@ def _read_again(
         if reference.kind != "load":
             continue
         for i, counter in enumerate(counters):
-            own = reference.active & (np.arange(len(programs)).reshape(-1, 1, 1) == i)
+            own = _select(reference, len(programs), i)
             if own.any():
                 counter(replace(reference, active=own))
     for counter in counters:

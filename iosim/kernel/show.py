@@ -70,7 +70,7 @@ def to_lines(count: KernelCount) -> Iterator[str]:
     where = f", at line {foot.line.rpartition(':')[2]}" if foot.line else ""
     size = f"{foot.words:,} words ({foot.bytes:,} bytes)"
     yield f"{size} of tiles are live at once in a program{where}"
-    yield from map(str, count.repeated)
+    yield from map(str, (*count.repeated, *count.wrapped))
     found = count.resources
     if found is not None:
         registers = (

@@ -21,10 +21,10 @@ def invoke(*words: str) -> Result:
     return CliRunner().invoke(program(COMMANDS), ["kernel", *words])
 
 
-def count(name: str, n: int, **constants: int) -> KernelCount:
+def count(name: str, n: int, more: dict[str, int] | None = None, **constants: int) -> KernelCount:
     """Count one of the wasteful kernels."""
-    source = load_kernel(f"{FILE}::{name}")
-    return count_kernel(describe_launch(source, "cdiv(n, B)", {"n": n}, {}, constants))
+    source, numbers = load_kernel(f"{FILE}::{name}"), {"n": n, **(more or {})}
+    return count_kernel(describe_launch(source, "cdiv(n, B)", numbers, {}, constants))
 
 
 def line_of(text: str) -> int:
@@ -55,6 +55,47 @@ def test_a_word_twice_in_a_tile_is_found() -> None:
     (one,) = count("folded", 1000, B=64).repeated
     assert (one.words, one.again, one.within) == (64, 32, True)
     assert "twice in one tile" in str(one)
+
+
+@pytest.mark.parametrize(("n", "m"), [(1000, 64), (1000, 40), (65, 32), (20, 16), (1023, 1)])
+def test_a_wrap_at_the_edge_is_found(n: int, m: int) -> None:
+    """Rows of the last program, one by one."""
+    rows, columns = 64, 32
+    found = count("wrapped", n, {"m": m}, D=64, B=rows, C=columns)
+    last = n // rows if n % rows else n // rows - 1
+    lanes = [(r, c) for r in range(last * rows, (last + 1) * rows) for c in range(m)]
+    (one,) = found.wrapped
+    assert one.argument == "x"
+    assert int(one.line.rpartition(":")[2]) == line_of("acc += tl.sum(tl.load(x + (r % n)")
+    assert (one.words, one.extra) == (len(lanes), sum(r >= n for r, _ in lanes))
+    assert f"wraps at the edge of x: {one.extra:,} words more than" in str(one)
+
+
+def test_the_edges_of_a_product_are_said() -> None:
+    words = ["docs/examples/matmul.py::matmul", "--grid", "cdiv(M,BM)*cdiv(N,BN)"]
+    words += ["--arg", "M=100,N=64,K=40", "--const", "BM=32,BN=32,BK=16,GROUP=2"]
+    done = invoke("count", *words)
+    # 3 rows of 32 and 4 of the last tile are there; 28 wrap, each 40 words long.
+    assert "a: 1,120 words more than the tensor's tile has, of 1,280 in a program" in done.stdout
+    assert "edge of b" not in done.stdout
+    (one,) = json.loads(invoke("count", *words, "--json").stdout)["wrapped"]
+    assert one["extra"] == 1120
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "more"),
+    [
+        ("wrapped", 1024, {"m": 40, "D": 64, "C": 32}),
+        ("rotated", 1000, {}),
+        ("channels", 1000, {"C": 100}),
+        ("decomposed", 60, {"C": 50}),
+        ("clean", 1000, {}),
+    ],
+)
+def test_other_remainders_are_no_wraps(name: str, n: int, more: dict[str, int]) -> None:
+    constants = {x: more[x] for x in more if x in "DC" and name == "wrapped"}
+    numbers = {x: more[x] for x in more if x not in constants}
+    assert count(name, n, numbers, B=64, **constants).wrapped == []
 
 
 def test_a_clean_kernel_has_none() -> None:
