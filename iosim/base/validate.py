@@ -1,4 +1,9 @@
-"""Numbers that people give: whole ones, within limits; one line for whatever is none."""
+"""Numbers that people give: whole ones, within limits; one line for whatever is none.
+
+Changing this file: `LARGEST_SIZE` is not free.  `iosim.core.counting.columns` is exact in 64 bits
+only up to it, and messages, `iosim.models` and ``iosim/lab/front/src/engine/bind.ts`` have 2**40 in
+their own text.  Tests of most wings match the messages, not only ``tests/base``.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,14 @@ An address is affine in *variables*: the number of an open tile in its loop, the
 that follows open tiles, and a position that is read from a tensor.  What they add for each step is
 a part's *slopes*; the rest depends on extents alone, so that iterations with equal extents
 reference the same words, each at a distance of its own.
+
+`iosim.cache.of_program` makes the `Ground`; it, `templates`, `phases` and `leaps` ask it where
+parts lie.  `extent` and `resolved` serve these, `trace_walk` and `trace_length`; `iosim.report` and
+`iosim.gpu` import one each.
+
+Changing this file: `extent` and `resolved` must take numbers and arrays.  Addresses and slopes must
+be exact: all of the above relies on them, so that the independent check is the walker in
+``tests/touch_oracle.py``, which ``tests/cache/test_cache_touches.py`` runs.
 """
 
 from __future__ import annotations

@@ -7,6 +7,14 @@ bound's maximum over the box is found exactly.  A box whose maximum exceeds the 
 is cut in eight.
 
 Sizes are scaled by d: words by d², products by d³; x = M/d², T = (M + S)/d².
+
+No bound calls this when it is evaluated: step `spill-records` of the proof runs `holds` on each
+record of `spills`, and ``experiments/spill_records.py`` finds their caps by it.
+
+Changing this file: the search may change (`_SIDE`, `_MOST`, `_DEPTH`, the steps, `_quadratic`,
+`_candidates`, `_cheapest`), since `holds` checks all prices: a worse one only proves less.
+`adds`, `conditions` and `most` are Lemma 5 and change only with it; `_ROUND` and `_SLACK` are room
+for rounding.  Proofs and ``tests/bounds/test_spills.py`` use or replace functions by name.
 """
 
 from __future__ import annotations

@@ -3,7 +3,13 @@
 They are FlashAttention-2's loop order (columns outside), whose additions to dQ are the hardware's
 reductions.  What the model says of that schedule with B_c = 128 is compared with their counters:
 loads of Q, dO, K, V, L and D, reductions of dQ in fp32, stores of dK and dV.  `watch_passes` runs
-in the worker; the rest only reads what it wrote.
+in the worker; the rest only reads what it wrote.  `iosim.gpu.reports.backward` runs it, times
+`fused_pass`, and writes `moved_rows` as ``moved.csv``.
+
+Changing this file: groups of counters belong to runs by their order alone, so keep the order of
+`BACKENDS`, which records don't name.  `WATCHED` is that of the committed records, too.  Fields of
+`MovedRow` are columns that docs/gpu.md reads.  ``tests/gpu/test_gpu_backward.py`` checks `modeled`
+by hand, and against the record.
 """
 
 from __future__ import annotations

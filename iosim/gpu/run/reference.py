@@ -1,7 +1,13 @@
 """What outputs of a run are compared with: textbook formulas in PyTorch, on the GPU, in float64.
 
-Of long problems (`LONG`) 256 evenly spaced rows of every head are compared, and 256 columns of dK
-and dV.
+Of long problems (`LONG`) about 256 evenly spaced rows of every head are compared, and as many rows
+of dK and dV.  A `Check` without `want` takes the problem's own reference, in NumPy.
+
+Only `iosim.gpu.run.cuda` calls this: `Cuda.tensors` for inputs, `Cuda.error` for what is wanted,
+`Cuda.beside_fused` for masks.  Changing this file: records keep the errors that were measured, so a
+change takes effect only in new runs.  `LONG`, `SCORES` and `SOME` may change within a GPU's memory.
+Formulas and `hidden` must agree with the problem's own reference: ``tests/gpu/test_gpu_wanted.py``
+compares those of attention, on a CPU.
 """
 
 from __future__ import annotations
