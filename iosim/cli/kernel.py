@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from iosim.base.errors import InputError
-from iosim.base.reading import read_mask
 from iosim.cache import POLICIES, CacheFamily, count_words
 from iosim.cli import options as opt
+from iosim.cli.launching import launch_options, read_launch, read_pairs, read_value
 from iosim.core.units import parse_range, parse_words
 from iosim.kernel.closing import NoClosedForm
 from iosim.kernel.compiler import CAPABILITIES, read_capability
@@ -21,10 +20,10 @@ from iosim.kernel.count import KernelCount, count_kernel, lower_call
 from iosim.kernel.distance import measure_distance
 from iosim.kernel.expression import calculate
 from iosim.kernel.formula import derive_formula
-from iosim.kernel.launch import KernelCall, describe_launch
+from iosim.kernel.launch import KernelCall
 from iosim.kernel.roles import find_roles
 from iosim.kernel.show import COLUMNS, to_config_lines, to_config_table, to_lines, to_rows
-from iosim.kernel.source import KernelSource, load_kernel
+from iosim.kernel.source import load_kernel
 from iosim.kernel.stream import to_stream
 from iosim.kernel.sweep import split_varied, sweep_kernel
 from iosim.models.hardware import MACHINES, Hardware
@@ -33,45 +32,12 @@ from iosim.report.table import write_csv
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_LAUNCH = (
-    click.argument("kernel", metavar="FILE::FUNCTION"),
-    click.option(
-        "--grid", required=True, help='programs along each axis, like "cdiv(N, BLOCK), Z*H"'
-    ),
-    click.option(
-        "--arg", "arguments", multiple=True, metavar="NAME=NUMBER", help="values of numbers"
-    ),
-    click.option(
-        "--type",
-        "types",
-        multiple=True,
-        metavar="NAME=TYPE",
-        help='types of arguments, like x=*fp16 or "desc_*=*fp16"; pointers to fp32, if not given',
-    ),
-    click.option(
-        "--const",
-        "constants",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="values of tl.constexpr arguments, and num_warps, num_stages",
-    ),
-    click.option(
-        "--data",
-        multiple=True,
-        metavar="NAME=FILE.npy",
-        help="arrays whose words steer the kernel, like a page table",
-    ),
-    click.option(
-        "--desc",
-        "descriptors",
-        multiple=True,
-        metavar="NAME=SHAPE:STRIDES",
-        help='tensors that come as descriptors, like "x=[M,K]" or "x=[M,K]:[K,1]"',
-    ),
-    click.option(
-        "--gpu", help="compile for a GPU, like h100 or sm_90: shared memory, registers, spills"
-    ),
-)
+
+def _launch_options(command: F) -> F:
+    """The kernel, the options of its launch, and the GPU."""
+    says = "compile for a GPU, like h100 or sm_90: shared memory, registers, spills"
+    decorated = launch_options(required=True)(click.option("--gpu", help=says)(command))
+    return click.argument("kernel", metavar="FILE::FUNCTION")(decorated)
 
 
 def _vary(**more: Any) -> Callable[[F], F]:
@@ -82,15 +48,8 @@ def _vary(**more: Any) -> Callable[[F], F]:
     )
 
 
-def launch_options(command: F) -> F:
-    """The kernel and the options of its launch."""
-    for one in reversed(_LAUNCH):
-        command = one(command)
-    return command
-
-
 @click.command()
-@launch_options
+@_launch_options
 @click.option("--reuse/--no-reuse", default=True, help="count distinct words, too")
 @click.option(
     "--solves",
@@ -145,7 +104,7 @@ def count(
 
 
 @click.command()
-@launch_options
+@_launch_options
 @_vary()
 @click.option(
     "--machine",
@@ -213,7 +172,7 @@ def list_formulas(
 
 
 @click.command()
-@launch_options
+@_launch_options
 @_vary(required=True)
 @opt.path("--csv", "also write the rows as CSV", type=opt.FILE)
 @opt.as_json
@@ -242,29 +201,6 @@ def sweep(
         opt.print_json(list(found.table.rows))
         return
     opt.print_rows(found.table.rows)
-
-
-def read_launch(
-    source: KernelSource,
-    grid: str,
-    arguments: Sequence[str],
-    types: Sequence[str],
-    constants: Sequence[str],
-    data: Sequence[str],
-    descriptors: Sequence[str],
-) -> Callable[..., KernelCall]:
-    """A launch as typed, as a function of constants, and of sizes, that are not."""
-    numbers = {n: read_number("--arg", n, text) for n, text in read_pairs("--arg", arguments)}
-    kinds = dict(read_pairs("--type", types))
-    own = {name: read_value(text) for name, text in read_pairs("--const", constants)}
-    arrays = {name: read_mask(file) for name, file in read_pairs("--data", data)}
-    tensors = dict(read_pairs("--desc", descriptors))
-
-    def describe(more: Mapping[str, Any], sizes: Mapping[str, int] | None = None) -> KernelCall:
-        every = {**numbers, **(sizes or {})}
-        return describe_launch(source, grid, every, kinds, {**own, **more}, arrays, tensors)
-
-    return describe
 
 
 def read_roles(text: str | None, call: KernelCall) -> dict[str, str]:
@@ -318,68 +254,8 @@ def print_count(answer: KernelCount) -> None:
         click.echo(line)
 
 
-def read_pairs(option: str, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """``A=1,B=2`` as pairs, also of several options.
-
-    Raises:
-        InputError: a part without ``=``.
-
-    >>> read_pairs("--arg", ["A=1,B=2", "C=3"])
-    [('A', '1'), ('B', '2'), ('C', '3')]
-    >>> read_pairs("--type", ["d=tensordesc<fp16[64,32]>"])
-    [('d', 'tensordesc<fp16[64,32]>')]
-    """
-    out = []
-    for text in texts:
-        for part in _split(text):
-            name, separator, value = part.partition("=")
-            if not separator or not name.strip() or not value.strip():
-                raise InputError(f"{option} {part!r} is no NAME=VALUE")
-            out.append((name.strip(), value.strip()))
-    return out
-
-
-def _split(text: str) -> list[str]:
-    """The parts between commas outside of brackets; a comma before no ``=`` is part of a value."""
-    parts, depth = [""], 0
-    for c in text:
-        depth += (c in "([<{") - (c in ")]>}")
-        if c == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += c
-    return parts
-
-
-def read_number(option: str, name: str, text: str) -> int | float | bool:
-    """An integer, a floating-point number, True or False.
-
-    Raises:
-        InputError: neither.
-    """
-    value = read_value(text)
-    if isinstance(value, (int, float)):
-        return value
-    raise InputError(f"{option} {name}={text} is no number")
-
-
-def read_value(text: str) -> Any:
-    """A Python literal, or the text itself.
-
-    >>> [read_value(x) for x in ("128", "True", "2**16", "fp16")]
-    [128, True, 65536, 'fp16']
-    """
-    base, power, exponent = text.partition("**")
-    if power and base.isdigit() and exponent.isdigit() and len(exponent) < 4:
-        return int(base) ** int(exponent)
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-
-
 @click.command()
-@launch_options
+@_launch_options
 @click.option(
     "--bytes",
     "capacity",

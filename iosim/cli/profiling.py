@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from iosim.base.errors import InputError
+from iosim.base.renamed import format_renaming
 from iosim.cli import options as opt
+from iosim.cli.launching import launch_options
 from iosim.gpu.profiling.kernels import ProfiledKernel, kernels
 from iosim.gpu.profiling.launch import KernelLaunch
 from iosim.gpu.profiling.reading import versions as versions_of
@@ -20,6 +23,10 @@ from iosim.gpu.profiling.running import versions as versions_here
 from iosim.gpu.profiling.show import details, figure, overview, roofs, sentences, to_dict
 from iosim.gpu.profiling.verdict import judge
 from iosim.models.hardware import Hardware
+
+if TYPE_CHECKING:
+    from iosim.cli.expecting import Expectation
+    from iosim.kernel.counters import ExpectedBytes
 
 _COMMAND = "the command to be profiled"
 
@@ -78,9 +85,14 @@ class _WithCommand(click.Command):
     default=True,
     help="print more: each quantity with its counter",
 )
-@opt.schedule(
-    "set what its kernels should move beside what they moved; needs its sizes", old=("--expect",)
+@opt.schedule("set what its kernels should move beside what they moved; needs its sizes")
+@click.option(
+    "--expect",
+    "triton_kernel",
+    metavar="FILE::FUNCTION",
+    help="a Triton kernel: compare its launches with its own count; needs --grid and arguments",
 )
+@launch_options(required=False)
 @opt.sizes()
 @opt.tile_sizes(
     "of --schedule: infer (by a kernel's name or grid, if not given), search, or B_r=128,B_c=64"
@@ -92,6 +104,7 @@ class _WithCommand(click.Command):
 @click.pass_context
 def profile(
     ctx: click.Context,
+    /,
     report: tuple[Path, ...],
     machine: Hardware | None,
     top: int | None,
@@ -102,35 +115,30 @@ def profile(
     vector_flop: bool,
     in_full: bool,
     schedule: str | None,
+    triton_kernel: str | None,
     sizes: opt.Sizes,
     tiles: str | None,
     M: str | None,
     dtype: str | None,
     out: Path | None,
     as_json: bool,
+    **launch: Any,
 ) -> None:
     """Say what bounds each kernel of a program or of an ncu report, and by which counters.
 
     REPORT is what `ncu --csv` printed, a .ncu-rep, or the folder of a record.  A COMMAND is run
     under ncu with the counters that are needed.
     """
-    from iosim.cli import expecting
-
     pattern = _pattern(kernel)
-    typed = [*sizes, *(x for x in ("tiles", "M", "dtype") if ctx.params[x] is not None)]
-    if schedule is None and typed:
-        raise InputError(f"{opt.spelt(typed[0])[0]} is of --schedule: name one")
-    wanted = (
-        None
-        if schedule is None
-        else expecting.parse_expectation(schedule, sizes, tiles=tiles, M=M, dtype=dtype)
-    )
+    more = {"tiles": tiles, "M": M, "dtype": dtype}
+    wanted = _read_comparison(schedule, triton_kernel, sizes, more, launch)
     _check_out(out)
     command: tuple[str, ...] | None = ctx.meta.get(_COMMAND)
     if command is not None:
         if report or not command:
             raise InputError("give a report, or a command after --: iosim profile -- python x.py")
-        asked = Profiling(command, kernel or "", launches, skip, marked, vector_flop)
+        only = kernel or str(getattr(wanted, "kernel", ""))
+        asked = Profiling(command, only, launches, skip, marked, vector_flop)
         read, source, made = run_profiled(asked), "the command", versions_here
     else:
         read, source = _read(report)
@@ -141,20 +149,15 @@ def profile(
         raise InputError(f"no kernel of {source} has {kernel!r} in its name: there are {names}")
     if out is not None and command is not None:
         _save(chosen, out, made())  # at once: what was measured is kept, whatever follows
-    found = kernels(chosen, machine) if wanted is None else kernels(chosen, machine, apart=1)
-    beside = (
-        None
-        if wanted is None
-        else expecting.expected(found, wanted, machine=machine, chosen=kernel is not None)
-    )
+    compared = None
+    if wanted is not None:
+        compared = _compare(chosen, wanted, machine, kernel is not None, as_json)
     if out is not None and command is None:
         _save(chosen, out, made())
-    if wanted is not None and beside is not None:
-        if as_json:
-            opt.print_json(expecting.to_dicts(beside))
-        else:
-            expecting.print_expected(wanted, beside, len(found) - len(beside))
+    if compared is not None:
+        compared()
         return
+    found = kernels(chosen, machine)
     most = (0 if as_json else 3) if top is None else top
     shown = found[:most] if most else found
     if as_json:
@@ -163,6 +166,57 @@ def profile(
     _print(found, shown, len(chosen), source)
     for number, k in enumerate(shown, 1):
         _print_kernel(number, k, in_full)
+
+
+def _read_comparison(
+    schedule: str | None,
+    triton_kernel: str | None,
+    sizes: opt.Sizes,
+    more: Mapping[str, str | None],
+    launch: Mapping[str, Any],
+) -> Expectation | ExpectedBytes | None:
+    """What is compared with; InputError for two, and for options of one that isn't asked for."""
+    if triton_kernel is not None and "::" not in triton_kernel:  # as it was called before
+        opt.remark(format_renaming("--expect", "--schedule"))
+        schedule, triton_kernel = opt.SCHEDULE.convert(triton_kernel, None, None), None
+    typed = [*sizes, *(name for name, value in more.items() if value is not None)]
+    if schedule is None and typed:
+        raise InputError(f"{opt.spelt(typed[0])[0]} is of --schedule: name one")
+    own = [one.opts[0] for one in profile.params if launch.get(str(one.name))]
+    if triton_kernel is None and own:
+        raise InputError(f"{own[0]} is of --expect FILE::FUNCTION: name a kernel")
+    if triton_kernel is not None and schedule is not None:
+        raise InputError("--expect FILE::FUNCTION and --schedule are two comparisons: give one")
+    if triton_kernel is not None:
+        from iosim.cli.comparing import parse_kernel
+
+        return parse_kernel(triton_kernel, launch)
+    if schedule is None:
+        return None
+    from iosim.cli.expecting import parse_expectation
+
+    return parse_expectation(schedule, sizes, **more)
+
+
+def _compare(
+    chosen: Sequence[KernelLaunch],
+    wanted: Expectation | ExpectedBytes,
+    machine: Hardware | None,
+    named: bool,
+    as_json: bool,
+) -> Callable[[], None]:
+    """What prints launches beside what is expected of them; InputError where none fits."""
+    from iosim.cli import comparing, expecting
+
+    if not isinstance(wanted, expecting.Expectation):
+        same = comparing.find_launches(chosen, wanted, machine, named)
+        return functools.partial(comparing.print_compared, wanted, same, as_json)
+    found = kernels(chosen, machine, apart=1)
+    beside = expecting.expected(found, wanted, machine=machine, chosen=named)
+    if as_json:
+        return functools.partial(opt.print_json, expecting.to_dicts(beside))
+    others = len(found) - len(beside)
+    return functools.partial(expecting.print_expected, wanted, beside, others)
 
 
 def _read(report: Sequence[Path]) -> tuple[tuple[KernelLaunch, ...], str]:

@@ -165,17 +165,25 @@ class ReuseCounter:
                 line = math.gcd(line, *(int(np.gcd.reduce(x)) * self.widths[key] for x in ends))
         return max(line, SECTOR)
 
-    def count_together(self, keys: Iterable[tuple[str, str]]) -> WordReuse:
-        """How often words are referred to by any of some keys."""
+    def count_together(
+        self, keys: Iterable[tuple[str, str]], width: int | None = None
+    ) -> WordReuse:
+        """How often words are referred to by any of some keys.
+
+        Args:
+            width: bytes of what counts as one word, such as a sector; by default a word's own.
+        """
         starts, lengths, weights = [], [], []
-        found = [pair for key in keys for pair in self.bases[key].items()]
-        for tile, collected in found:
-            runs = self.runs[tile]
+        found = [(key, *pair) for key in keys for pair in self.bases[key].items()]
+        for key, tile, collected in found:
+            runs, words = self.runs[tile], width // self.widths[key] if width else 1
             at, inverse = np.unique(np.concatenate([b for b, _ in collected]), return_inverse=True)
             times = np.zeros(len(at), np.int64)
             np.add.at(times, inverse.reshape(-1), np.concatenate([n for _, n in collected]))
-            starts.append((at[:, None] + runs.starts).reshape(-1))
-            lengths.append(np.broadcast_to(runs.lengths, (len(at), len(runs.lengths))).reshape(-1))
+            first = at[:, None] + runs.starts
+            last = (first + runs.lengths - 1) // words
+            starts.append((first // words).reshape(-1))
+            lengths.append((last - first // words + 1).reshape(-1))
             weights.append((times[:, None] * runs.weights).reshape(-1))
         return sweep_runs(*(np.concatenate(x) for x in (starts, lengths, weights)))
 

@@ -471,6 +471,18 @@ def test_a_command_is_run_under_ncu(fake: Any, capsys: pytest.CaptureFixture[str
     assert "sm__ops_path_tensor_src_fp16.sum" not in names
 
 
+def test_a_command_is_profiled_for_the_kernel_that_is_expected(
+    fake: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("triton")
+    asked = fake((RECORD / "report.csv").read_text())
+    kernel = f"{Path(__file__).parents[2]}/docs/examples/profiled_kernels.py::one_block_kernel"
+    launch = ("--grid", "1", "--arg", "n=2**20", "--const", "B=1024")
+    text = _run(capsys, "--expect", kernel, *launch, "--", "python3", "x.py")
+    assert "--kernel-name regex:one_block_kernel " in asked.read_text()
+    assert "stores and atomics: exactly the sectors of tiles" in text
+
+
 @pytest.mark.parametrize(
     ("report", "code", "says", "said"),
     [

@@ -193,12 +193,15 @@ _SPEEDS: dict[str, Callable[[ProfiledKernel], float | None]] = {
 
 
 def kernels(
-    launches: Iterable[KernelLaunch], machine: Hardware | None = None, apart: float = COUNTED_APART
+    launches: Iterable[KernelLaunch],
+    machine: Hardware | None = None,
+    apart: float = COUNTED_APART,
+    telling: Mapping[str, float] | None = None,
 ) -> list[ProfiledKernel]:
     """Group launches by kernel, grid, block and what was counted of each; slowest group first.
 
     One function may get arguments of many kinds: a mask or a length changes what a launch moves,
-    and neither its name nor its grid says so.  Sorted by each of `_TELLING`, launches are in
+    and neither its name nor its grid says so.  Sorted by each of some quantities, launches are in
     separate groups wherever one has more than a given multiple of the value before it.
 
     Args:
@@ -206,14 +209,15 @@ def kernels(
         machine: that they ran on; by default the one whose driver the report names.
         apart: this multiple, for bytes at SM↔L2; 1 separates all launches that differ.  Times
             always take `APART`.
+        telling: quantities, each with its multiple; by default those of `_TELLING`.
     """
+    telling = telling or {**dict.fromkeys(_TELLING, apart), "time": APART}
     together: dict[tuple[Any, ...], list[KernelLaunch]] = {}
     for launch in launches:
         key = (launch.name, launch.grid, launch.block, launch.device)
         together.setdefault(key, []).append(launch)
     groups = list(together.values())
-    for name in _TELLING:
-        limit = APART if name == "time" else apart
+    for name, limit in telling.items():
         groups = [part for group in groups for part in _split_where_apart(group, name, limit)]
     return sorted((_kernel(x, machine) for x in groups), key=lambda k: -(k.values["time"] or 0))
 

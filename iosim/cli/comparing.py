@@ -1,0 +1,100 @@
+"""``iosim profile --expect``: launches of a report compared with the kernel's own count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from iosim.base.errors import InputError
+from iosim.cli import options as opt
+from iosim.cli.launching import read_launch
+from iosim.gpu.profiling.kernels import COUNTED_APART, ProfiledKernel, kernels
+from iosim.gpu.profiling.launch import KernelLaunch
+from iosim.kernel.counters import ExpectedBytes, compare_bytes, expect_bytes
+from iosim.kernel.source import load_kernel
+from iosim.models.hardware import Hardware
+
+# Launches are compared together where they wrote the same bytes, and read nearly the same.
+_TELLING = {"l2_write": 1.0, "l2_read": COUNTED_APART}
+_COLUMNS = ("boundary", "what", "relation", "expected", "spilled", "measured", "unexplained")
+
+
+def parse_kernel(place: str, given: Mapping[str, Any]) -> ExpectedBytes:
+    """What a launch as typed moves.
+
+    Raises:
+        InputError: the kernel, its grid or its arguments can't be, or it can't be counted.
+    """
+    if given["grid"] is None:
+        raise InputError('--expect FILE::FUNCTION needs --grid, like --grid "cdiv(N, BLOCK), 8"')
+    call = read_launch(load_kernel(place), **given)({})
+    expected = expect_bytes(call)
+    for said in call.remarks:
+        opt.remark(said)
+    return expected
+
+
+def find_launches(
+    chosen: Sequence[KernelLaunch], wanted: ExpectedBytes, machine: Hardware | None, named: bool
+) -> list[ProfiledKernel]:
+    """The launches of a kernel with its grid; a note says which have another one.
+
+    Args:
+        named: whether --kernel chose them, whatever they are called.
+
+    Raises:
+        InputError: there are none.
+    """
+    name, grid = wanted.kernel, wanted.grid
+    mine = [x for x in chosen if named or x.short == name]
+    if not mine:
+        names = ", ".join(dict.fromkeys(x.short for x in chosen))
+        raise InputError(
+            f"no launch is called {name}: choose one with --kernel REGEX; there are {names}"
+        )
+    others = list(dict.fromkeys(x.grid for x in mine if x.grid not in (grid, None)))
+    same = [x for x in mine if x.grid in (grid, None)]
+    said = " and ".join(map(str, others))
+    if not same:
+        raise InputError(f"the report has {name} with grid {said}, and --grid is {grid}")
+    if others:
+        opt.remark(f"launches with grid {said} are left out: --grid is {grid}")
+    if any(x.grid is None for x in same):
+        opt.remark(f"the report doesn't say the grid: {grid} is taken, as in --grid")
+    return kernels(same, machine, telling=_TELLING)
+
+
+def print_compared(expected: ExpectedBytes, found: Sequence[ProfiledKernel], as_json: bool) -> None:
+    """A table for each group of launches, the best explained first; a sentence for each row."""
+    every = [(k, compare_bytes(expected, k)) for k in found]
+    every.sort(key=lambda one: sum(abs(row.unexplained or 0) for row in one[1]))
+    if as_json:
+        opt.print_json(
+            [
+                {
+                    "kernel": k.name,
+                    "grid": k.grid,
+                    "block": k.block,
+                    "launches": k.launches,
+                    "rows": [row.to_dict() for row in rows],
+                }
+                for k, rows in every
+            ]
+        )
+        return
+    x, y, z = expected.grid
+    click.echo(
+        f"{expected.kernel}: {x * y * z:,} programs, {x:,} x {y:,} x {z:,}; "
+        "bytes of a launch by its TTIR and by counters"
+    )
+    for number, (k, rows) in enumerate(every, 1):
+        launches = f"{k.launches:,} launch{'es' * (k.launches > 1)}"
+        click.echo(f"\n{number}. {k.short}, grid {k.grid}, block {k.block}, {launches}")
+        opt.print_table(
+            _COLUMNS,
+            [[row.to_dict()[name] for name in _COLUMNS] for row in rows],
+        )
+        for row in rows:
+            click.echo(f"{row.boundary}, {row.what}: {row.says}")
