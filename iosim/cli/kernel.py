@@ -106,11 +106,8 @@ def count(
 @click.command()
 @_launch_options
 @_vary()
-@click.option(
-    "--machine",
-    type=opt.MACHINE,
-    metavar=opt.MACHINE.name,
-    help="forecast the bytes between its L2 and DRAM, too; compiles for it, or for --gpu",
+@opt.machine(
+    "forecast the bytes between its L2 and DRAM, too; compiles for it, or for --gpu", old=()
 )
 @opt.save("a figure of bytes against what a program takes; a name without a suffix")
 @opt.as_json

@@ -331,11 +331,10 @@ MACHINE = _Machine()
 
 def machine(
     help: str = "a name of `iosim machines`, or a TOML file that describes one",
+    old: Sequence[str] = ("--gpu",),
 ) -> Callable[[F], F]:
     """``--machine``; the command gets a `Hardware`, or None where nothing is typed."""
-    return option(
-        "--machine", old=("--gpu",), type=MACHINE, metavar=MACHINE.name, help=f"machine: {help}"
-    )
+    return option("--machine", old=old, type=MACHINE, metavar=MACHINE.name, help=f"machine: {help}")
 
 
 def graph(

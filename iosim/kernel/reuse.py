@@ -78,7 +78,7 @@ class ReuseCounter:
             if mask.size == np.prod(mask.shape[:GRID]):
                 active = active & mask
         varying = [m for m in varying if m.size != np.prod(m.shape[:GRID])]
-        own = Tile(reference.tile, shared, fixed)
+        own = AddressTile(reference.tile, shared, fixed)
         bases = self.bases[self.key(reference)]
         self.widths[self.key(reference)] = reference.width
         grid = reference.grid
@@ -100,7 +100,9 @@ class ReuseCounter:
         for first, members in group_rows(rows):
             tiles = [x[first].reshape(a.shape[GRID:]) for x, a in zip(rows, arrays, strict=True)]
             lifted = [t.reshape((1,) * GRID + t.shape) for t in tiles]
-            own = Tile(reference.tile, shared + lifted[: len(mixed)], fixed + lifted[len(mixed) :])
+            own = AddressTile(
+                reference.tile, shared + lifted[: len(mixed)], fixed + lifted[len(mixed) :]
+            )
             self.add(bases, own, starts[members], times[members])
 
     def merge(self, other: ReuseCounter) -> None:
@@ -111,7 +113,7 @@ class ReuseCounter:
             for tile, bases in tiles.items():
                 self.bases[key][tile] += bases
 
-    def add(self, bases: _Bases, tile: Tile, at: Array, times: Array) -> None:
+    def add(self, bases: _Bases, tile: AddressTile, at: Array, times: Array) -> None:
         """A tile at some bases, so many times each."""
         key = tile.key()
         if key not in self.runs:
@@ -206,7 +208,7 @@ def sweep_runs(starts: Ints, lengths: Ints, weights: Ints) -> WordReuse:
 
 
 @dataclass(frozen=True)
-class Tile:
+class AddressTile:
     """The addresses of a tile, from its base on: a sum of arrays, under a product of masks."""
 
     shape: tuple[int, ...]

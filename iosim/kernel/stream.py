@@ -16,7 +16,7 @@ from iosim.base.progress import track
 from iosim.cache import Accesses, Stream, of_arrays
 from iosim.kernel.evaluate import CallValues, Reference, evaluate, evaluate_waves
 from iosim.kernel.ir import IrFunction
-from iosim.kernel.reuse import Tile, group_rows, separate_tile
+from iosim.kernel.reuse import AddressTile, group_rows, separate_tile
 from iosim.kernel.values import Array
 
 # Accesses that a stream may have: they are kept as arrays.
@@ -101,7 +101,7 @@ def _find_lines(reference: Reference, starts: Mapping[str, int], line: int) -> I
     parts: list[tuple[Array, Array]] = []
     for first, members in group_rows([(at % line)[:, None], *rows]):
         tiles = [x[first].reshape(1, *a.shape[1:]) for x, a in zip(rows, own, strict=True)]
-        tile = Tile(reference.tile, shared + tiles[: len(mixed)], tiles[len(mixed) :])
+        tile = AddressTile(reference.tile, shared + tiles[: len(mixed)], tiles[len(mixed) :])
         own_lines = np.unique((tile.to_words() * width + at[first] % line) // line)
         parts.append((members, at[members, None] // line + own_lines))
     lines = np.full((programs, max(x.shape[1] for _, x in parts)), -1)
