@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from iosim import Attention, algorithm, bind, count
 from iosim.base.errors import InputError, IosimError, ProgramError
 from iosim.cli.commands import COMMANDS
 from iosim.cli.registry import program
-from iosim.core.problem import MatMul
+from iosim.core.algorithms import own_file
+from iosim.core.problem import PROBLEMS, MatMul
 from iosim.lab.page import payload
 
 KEYS, PANELS = "docs/examples/keys_twice.py:keys_twice", "docs/examples/panels.py:panels"
@@ -70,6 +72,16 @@ def test_a_sweep_takes_a_file_and_is_plotted(tmp_path: Path) -> None:
     assert {row["algorithm"] for row in rows} == {"flash2", KEYS}
     run("plot", out, "--save", str(tmp_path / "figure"))
     assert (tmp_path / "figure.svg").exists()
+
+
+@pytest.fixture(autouse=True)
+def forget_problems() -> Iterator[None]:
+    """Other tests of this process see no problems of these files."""
+    before = dict(PROBLEMS)
+    yield
+    own_file._loaded.clear()
+    for kind in PROBLEMS.keys() - before.keys():
+        del PROBLEMS[kind]
 
 
 BIASED = "docs/examples/biased.py:panels"
