@@ -51,7 +51,7 @@ TESTS = {
     "iosim/core/tiling": "tiling small_tiles tiling_spans masked_tiles",
     "iosim/devices": "devices_by_hand devices",
     "iosim/gpu": "gpu_emit gpu_blocks gpu_l2 gpu_boxes profile_reading profile gpu_records",
-    "iosim/kernel": "findings distance stream reductions refused formulas corpus",
+    "iosim/kernel": "findings distance stream reductions refused kernel_formulas corpus",
     "iosim/lab": "lab_watch lab_slope lab_pebbles lab_exercises lab_wall",
     "iosim/models/fusion": "fusion_words fusion_best fusion_attention",
     "iosim/models/layers": "layers own_models graph_files",
