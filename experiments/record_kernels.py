@@ -13,7 +13,7 @@ import importlib.util
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -114,7 +114,7 @@ def run_cases(cases: Iterable[Case]) -> None:
             print(f"{name} is left out: {error}".splitlines()[0], file=sys.stderr)
 
 
-def read_counters(text: str) -> dict[str, dict[str, int]]:
+def read_counters(text: str, counters: Mapping[str, str] = COUNTERS) -> dict[str, dict[str, int]]:
     """Range → counters, from the profiler's CSV; of several launches in a range the last one."""
     rows = list(csv.DictReader(line for line in text.splitlines() if line.startswith('"')))
     found = {}
@@ -122,24 +122,24 @@ def read_counters(text: str) -> dict[str, dict[str, int]]:
         name, _, kernel = row["Kernel Name"].rpartition("/")
         if name and not kernel.startswith("void"):
             found[name] = {
-                key: int(row[metric].replace(",", "")) for key, metric in COUNTERS.items()
+                key: int(row[metric].replace(",", "")) for key, metric in counters.items()
             }
     return found
 
 
-def record_counters(run: list[str], out: Path) -> None:
+def record_counters(run: list[str], out: Path, counters: Mapping[str, str] = COUNTERS) -> None:
     """Run a module that runs cases under the profiler, and write the record."""
     import torch
     import triton
 
     command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw"]
     command += ["--nvtx", "--print-nvtx-rename", "kernel"]
-    metrics = ["--metrics", ",".join(COUNTERS.values()), "--log-file", str(out / "ncu.csv")]
+    metrics = ["--metrics", ",".join(counters.values()), "--log-file", str(out / "ncu.csv")]
     subprocess.run([*command, *metrics, sys.executable, "-m", *run], check=True)
     record = {
         "gpu": torch.cuda.get_device_name(),
         "triton": triton.__version__,
-        "launches": read_counters((out / "ncu.csv").read_text()),
+        "launches": read_counters((out / "ncu.csv").read_text(), counters),
     }
     (out / "measured.json").write_text(json.dumps(record, indent=1))
 

@@ -15,6 +15,7 @@ from iosim.cli.registry import program
 from iosim.kernel import describe_launch, load_kernel
 from iosim.kernel.count import lower_call
 from iosim.kernel.dram import forecast_dram
+from iosim.models.hardware import machine
 
 MATMUL = f"{Path(__file__).with_name('corpus')}/matmul.py::matmul_wrapped"
 GRID, B = "cdiv(M,BM)*cdiv(N,BN)", 16
@@ -160,3 +161,25 @@ def test_a_machine_has_to_be_a_gpu_with_an_l2(tmp_path: Path) -> None:
     done = tiles("--machine", str(file))
     assert isinstance(done.exception, InputError)
     assert "give --gpu as well, like sm_90" in str(done.exception)
+
+
+ORDERS = Path("experiments/data/gpu/h200/kernels/orders.json")
+
+
+@pytest.mark.numbers
+def test_orders_of_a_product_compare_as_an_h200_measured_them() -> None:
+    measured = json.loads(ORDERS.read_text())["launches"]
+    h200, kernel = machine("h200"), load_kernel("docs/examples/matmul.py::matmul")
+    assert h200.cache_bytes is not None
+    forecasts, seen = {}, {}
+    for group in (1, 16, 64):
+        tiles = {"BM": 128, "BN": 256, "BK": 64, "GROUP": group}
+        types = dict.fromkeys("abc", "*fp16")
+        call = describe_launch(kernel, GRID, {"M": 4096, "N": 8192, "K": 2048}, types, tiles)
+        found = forecast_dram(lower_call(call), call.to_evaluate(), h200.cores, h200.cache_bytes)
+        row = measured[f"4096 x 8192 x 2048 in groups of {group}"]
+        forecasts[group] = found.bytes
+        seen[group] = row["dram_read_bytes"] + row["dram_write_bytes"]
+        assert row["read_bytes"] == 1_610_612_736  # the words of the loads, in any order
+        assert abs(found.bytes / seen[group] - 1) < 0.12
+    assert sorted(forecasts, key=forecasts.__getitem__) == sorted(seen, key=seen.__getitem__)
