@@ -22,6 +22,7 @@ from iosim.kernel.grid import AXES, GridAxis, open_axis, read_factors, run_over
 from iosim.kernel.ir import IrBlock, IrFunction, IrOperation, IrRegion, tile_shape
 from iosim.kernel.launch import KernelCall
 from iosim.kernel.linear import (
+    CARRIED,
     Condition,
     Conditions,
     LinearSum,
@@ -111,7 +112,7 @@ class Closing(Launched):
                 EFFECTS[op.name](self, op, env)
             elif any(result in self.needed for result in op.results):
                 env.update(dict.fromkeys(op.results, self.calculate(op, env)))
-            for result in op.results:
+            for result in op.results if op.name in COUNTING else ():
                 if result in self.counters and isinstance(env.get(result), Unknown):
                     env[result] = self.counters[result]
         return block.operations[-1]
@@ -129,18 +130,19 @@ class Closing(Launched):
         if end.name == "cf.cond_br":
             condition = env.get(end.operands[0])
             masks = [condition, linear.negate(condition)]
-        out: list[Any] = []
+        outcomes = []
         for mask, (label, names) in zip(masks, end.successors, strict=True):
             target = blocks[label]
-            if len(target.operations) > 1 or len(target.operations[-1].successors):
+            goes_on = len(target.operations) > 1 or bool(target.operations[-1].successors)
+            if goes_on:
                 if label in seen:
                     self.refuse(end, "branches that meet again")
                 seen.add(label)
             inner = env | dict(zip(target.arguments, map(env.get, names), strict=True))
-            with _Guard(self, end, mask) as runs:
-                if runs and (len(target.operations) > 1 or target.operations[-1].successors):
-                    out = self.follow_branches(target, blocks, inner, seen)
-        return out
+            with _Guard(self, end, mask, lenient=not goes_on) as runs:
+                if runs:
+                    outcomes.append(self.follow_branches(target, blocks, inner, seen))
+        return _merge(outcomes)
 
     def run_for(self, op: IrOperation, env: dict[str, Any]) -> None:
         """``scf.for``: what it carries is learned first."""
@@ -162,17 +164,26 @@ class Closing(Launched):
         self, block: IrBlock, env: dict[str, Any], carried: list[Any], variable: Any
     ) -> list[Any]:
         """How far each carried value moves in one iteration; Unknown where it does otherwise."""
-        names = [LinearSum.of(f"carried {self.loops} {i}") for i in range(len(carried))]
-        probes = [
-            linear.add(x, LinearTile((name,))) if isinstance(x, LinearTile) else x
-            for x, name in zip(carried, names, strict=True)
-        ]
-        self.silent += 1
-        inner = env | {block.arguments[0]: variable}
-        inner |= dict(zip(block.arguments[1:], probes, strict=True))
-        end = self.follow_block(block, inner)
-        self.silent -= 1
-        return [_move(x, inner.get(y)) for x, y in zip(probes, end.operands, strict=True)]
+        names = [LinearSum.of(f"{CARRIED}{self.loops} {i}") for i in range(len(carried))]
+        while True:
+            probes = [
+                linear.add(x, LinearTile((name,))) if isinstance(x, LinearTile) else x
+                for x, name in zip(carried, names, strict=True)
+            ]
+            self.silent += 1
+            inner = env | {block.arguments[0]: variable}
+            inner |= dict(zip(block.arguments[1:], probes, strict=True))
+            end = self.follow_block(block, inner)
+            self.silent -= 1
+            moves = [_move(x, inner.get(y)) for x, y in zip(probes, end.operands, strict=True)]
+            # What stays may do so only because something else does, which doesn't.
+            found = [
+                move if isinstance(move, Unknown) and not isinstance(x, Unknown) else x
+                for move, x in zip(moves, carried, strict=True)
+            ]
+            if found == carried:
+                return moves
+            carried = found
 
     def open_loop(self, op: IrOperation, env: dict[str, Any]) -> OpenLoop:
         """The loop of ``scf.for``."""
@@ -196,13 +207,16 @@ class Closing(Launched):
         first = (
             None if count is None else (at + begin - self.first_of(low)).divide(step.number or 1)
         )
+        # From 0 or another value on, an iteration's number depends on which of them is larger.
+        first = first if len(low.bases) == 1 else None
         return OpenLoop((loop,), LinearTile((begin + at,)), first, None)
 
     def open_persistent(self, op: IrOperation, env: dict[str, Any]) -> OpenLoop | None:
         """A loop in which programs take tiles in turn: all programs together take each once."""
         low, high, by = (env.get(x) for x in op.operands[:3])
         for axis in self.axes:
-            if not axis.loops or low != axis.program_id or not self.are_all(axis, by):
+            # Programs in whose place another loop is already take its tiles, not these.
+            if not axis.loops or low != axis.program_id or axis.loops[0] not in self.path:
                 continue
             if isinstance(high, LinearTile) and high.base is not None:
                 lengths: Sequence[LinearSum] = high.bases
@@ -210,18 +224,23 @@ class Closing(Launched):
                 lengths = high.factors
             else:
                 return None
+            if not self.are_all(axis, by, lengths):
+                continue
             self.loops += 1
             tiles = open_axis(f"i{self.loops}", list(lengths), self.sizes, self.points)
             return OpenLoop(tiles.loops, self.take_order(tiles), None, None, axis.loops)
         return None
 
-    def are_all(self, axis: GridAxis, step: Any) -> bool:
+    def are_all(self, axis: GridAxis, step: Any, tiles: Sequence[LinearSum]) -> bool:
         """Whether a step is the number of an axis's programs, or that unless tiles are fewer."""
         if step == axis.length:
             return True
         ((_, length), *more) = axis.digits
         kind, operands, _ = self.sizes.made.get(str(length), ("", (), 1))
-        return not more and kind == "min" and any(step == LinearTile((x,)) for x in operands)
+        number = tiles[0] if len(tiles) == 1 else self.sizes.multiply(tiles)
+        if more or kind != "min" or number not in operands or not isinstance(step, LinearTile):
+            return False
+        return set(operands) == {step.base, number} and step.base != number
 
     def take_order(self, axis: GridAxis) -> Any:
         """The number of a tile; integers that count rows and columns, if its order is learned."""
@@ -334,10 +353,7 @@ class Closing(Launched):
             with _Guard(self, op, mask, lenient=not _refers(region)) as runs:
                 if runs:
                     outcomes.append(self.follow(region, dict(env)))
-        for i, result in enumerate(op.results):
-            found = [x[i] for x in outcomes]
-            same = found and all(x == found[0] for x in found)
-            env[result] = found[0] if same else Unknown("a value that a condition chooses")
+        env.update(zip(op.results, _merge(outcomes), strict=True))
 
     def run_while(self, op: IrOperation, env: dict[str, Any]) -> None:
         """``scf.while``."""
@@ -475,7 +491,11 @@ class Closing(Launched):
         """Whether tiles of a loop end early only at the end of their axis."""
         if loop.span.is_entire_axis:
             return True
-        steps = {x.tile: int(x.step or 1) for x in self.path if (x.step or "1").isdigit()}
+        steps = {
+            x.tile: math.gcd(int(x.step or 1), x.span.start.const)
+            for x in self.path
+            if (x.step or "1").isdigit() and not x.span.start.terms
+        }
         length = loop.span.stop - loop.span.start
         parts = [
             length.const,
@@ -529,6 +549,16 @@ def _outermost(ends: list[LinearSum], sign: int) -> tuple[LinearSum, ...] | None
     return None if len(kept) > 1 else tuple(kept)
 
 
+def _merge(outcomes: list[list[Any]]) -> list[Any]:
+    """What each of several branches gives, where they agree."""
+    return [
+        found[0]
+        if all(x == found[0] for x in found)
+        else Unknown("a value that a condition chooses")
+        for found in zip(*outcomes, strict=True)
+    ]
+
+
 def _move_on(value: Any, step: Any, count: LinearSum | None) -> Any:
     """A carried value, so many iterations later."""
     if step == 0:
@@ -557,6 +587,9 @@ def _refers(region: IrRegion) -> bool:
     )
 
 
+# What finds a tile by its number; a comparison may hold at the small sizes of an order only.
+COUNTING = {f"arith.{x}i" for x in ("add", "sub", "mul", "divs", "divu", "rems", "remu", "mins")}
+
 # Operations that refer to memory or run regions.
 EFFECTS: dict[str, Callable[..., None]] = {
     "scf.for": Closing.run_for,
@@ -582,10 +615,12 @@ class ClosedKernel:
     Attributes:
         program: its words are those of the kernel.
         sizes: names of the program that follow from the arguments.
+        learned: whether an order of its tiles is taken from small sizes.
     """
 
     program: Program
     sizes: NamedSizes
+    learned: bool = False
 
 
 def close_kernel(functions: Mapping[str, IrFunction], launch: KernelCall) -> ClosedKernel:
@@ -628,7 +663,9 @@ def _close(
     closing.path = [loop for axis in reversed(opened) for loop in axis.loops]
     kernel = next(f for f in functions.values() if f.public)
     closing.call(kernel, _arguments(kernel, launch))
-    return ClosedKernel(build_program(launch.source.name, closing.references, sizes.made), sizes)
+    return ClosedKernel(
+        build_program(launch.source.name, closing.references, sizes.made), sizes, learn
+    )
 
 
 def _arguments(kernel: IrFunction, launch: KernelCall) -> list[Any]:

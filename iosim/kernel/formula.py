@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from iosim.base.errors import InputError, closest
+from iosim.base.validate import LARGEST_SIZE
 from iosim.core.counting.numbers import IntArray, count_many
+from iosim.core.problem import as_array
 from iosim.core.program.ir import Loop, Program
 from iosim.core.program.space import leasts
-from iosim.kernel.closing import close_kernel
+from iosim.kernel.closing import NoClosedForm, close_kernel
 from iosim.kernel.count import lower_call
-from iosim.kernel.launch import KernelCall
+from iosim.kernel.evaluate import Reference, evaluate
+from iosim.kernel.ir import IrFunction
+from iosim.kernel.launch import KernelCall, read_grid
 from iosim.kernel.linear import NamedSizes
 from iosim.kernel.nests import FAR
+from iosim.kernel.words import WordCounter
 
 if TYPE_CHECKING:
     from sympy import Expr
+
+# Sizes at which an order that is learned is compared.
+TRIES = 12
 
 
 @dataclass(frozen=True)
@@ -81,16 +91,40 @@ class KernelFormula:
             (kind, argument) → words, int64 arrays of the common shape.
 
         Raises:
-            InputError: a size is missing, unknown or not positive.
+            InputError: a size is missing, unknown, negative or too large.
         """
         names = leasts(self.program)
         known: dict[str, Any] = {n: int(n) for n in names if n.isdigit()}
-        given = {n: x if np.ndim(x) == 0 else np.asarray(x) for n, x in columns.items()}
+        given = _check_sizes(self.sizes, columns)
         every = self.named.values(given) | known
         if FAR in names:
             every[FAR] = _far(self.program, every)
+        for name, x in every.items():
+            if np.any(np.asarray(x) > LARGEST_SIZE):
+                raise InputError(f"sizes of {', '.join(given)} that make {name} exceed 2**40")
         every = {n: x for n, x in every.items() if n in names}
         return {_to_kind(k): v for k, v in count_many(self.program, every).items()}
+
+
+def _check_sizes(names: list[str], columns: object) -> dict[str, IntArray]:
+    """Sizes as arrays of integers."""
+    if not isinstance(columns, Mapping):
+        raise InputError(f"a formula takes sizes by name, got {type(columns).__name__}")
+    if missing := sorted(set(names) - set(columns)):
+        raise InputError(f"the formula needs sizes of {', '.join(missing)}: give them")
+    if unknown := sorted(set(columns) - set(names)):
+        raise InputError(f"the formula has no size {unknown[0]!r}: {closest(unknown[0], names)}")
+    out = {name: as_array(f"size {name}", columns[name]) for name in names}
+    for name, x in out.items():
+        whole = np.issubdtype(x.dtype, np.integer)
+        if not whole or (x.size and not 0 <= x.min() <= x.max() <= LARGEST_SIZE):
+            raise InputError(f"size {name} must hold integers in 0..{LARGEST_SIZE} (2**40)")
+    try:
+        np.broadcast_shapes(*(x.shape for x in out.values()))
+    except ValueError:
+        said = ", ".join(f"{name} {x.shape}" for name, x in out.items())
+        raise InputError(f"sizes of shapes that don't fit together ({said})") from None
+    return {name: x.astype(np.int64) for name, x in out.items()}
 
 
 def derive_formula(launch: KernelCall, capability: int | None = None) -> KernelFormula:
@@ -111,8 +145,49 @@ def derive_formula(launch: KernelCall, capability: int | None = None) -> KernelF
     >>> derive_formula(call).words()["load", "x"]
     16*columns
     """
-    closed = close_kernel(lower_call(launch, capability), launch)
-    return KernelFormula(closed.program, closed.sizes)
+    functions = lower_call(launch, capability)
+    closed = close_kernel(functions, launch)
+    formula = KernelFormula(closed.program, closed.sizes)
+    if closed.learned:
+        _compare_learned(formula, functions, launch)
+    return formula
+
+
+def _compare_learned(
+    formula: KernelFormula, functions: Mapping[str, IrFunction], launch: KernelCall
+) -> None:
+    """Compare an order that small sizes taught with what evaluating counts at other ones.
+
+    Raises:
+        NoClosedForm: they differ.
+    """
+    rng = np.random.default_rng(0)
+    numbers = [n for n, x in launch.values.items() if type(x) is int and n not in launch.constants]
+    largest = max([16, *(x for x in launch.constants.values() if type(x) is int and x <= 256)])
+    for k in range(TRIES):
+        # Rows and columns of 1 to 6 tiles; at some sizes all are equal.
+        drawn = np.exp(rng.uniform(np.log(2), np.log(6 * largest), len(numbers))).astype(int)
+        values = {
+            n: int(drawn[0] if k % 4 == 3 else x) for n, x in zip(numbers, drawn, strict=True)
+        }
+        counter = WordCounter()
+        every = {**launch.values, **values}
+        try:
+            grid = read_grid(launch.grid_text, {**every, **launch.constants})
+            call = replace(launch.to_evaluate(), grid=grid, values=every)
+            evaluate(functions, call, partial(_add, counter))
+            words = formula.count_many({n: every[n] for n in formula.sizes})
+        except InputError:
+            continue
+        counted = {key: t.words for key, t in counter.traffic.items() if t.words}
+        if counted != {key: int(x) for key, x in words.items() if x}:
+            given = ", ".join(f"{n}={x}" for n, x in values.items())
+            raise NoClosedForm(f"{launch.source.name}: its order of tiles is another at {given}")
+
+
+def _add(counter: WordCounter, found: list[Reference]) -> None:
+    for reference in found:
+        counter(reference)
 
 
 def _symbolic_rules() -> dict[str, Callable[..., Any]]:

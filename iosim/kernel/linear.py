@@ -14,9 +14,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from iosim.base.errors import InputError
+from iosim.base.validate import LARGEST_SIZE
 from iosim.core.program.index import Affine, Edge, Name
 
 Pick = Literal["", "min", "max"]
+# How names begin of what a loop carries, of which nothing is known.
+CARRIED = "carried "
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,9 @@ class LinearSum:
     @property
     def never_negative(self) -> bool:
         """Whether it is at least 0 for all sizes and tiles, by its signs."""
-        return self.over.const >= 0 and all(c >= 0 for _, c in self.over.terms)
+        return self.over.const >= 0 and all(
+            c >= 0 and not str(name).startswith(CARRIED) for name, c in self.over.terms
+        )
 
     def affine(self) -> Affine | None:
         """The sum itself, where nothing is divided."""
@@ -116,6 +122,11 @@ class Quotient(Unknown):
 
     of: tuple[LinearSum, ...]
     by: int
+
+    @property
+    def never_negative(self) -> bool:
+        """Whether none of the sums is; Triton rounds a negative quotient up."""
+        return all(x.never_negative for x in self.of)
 
 
 @dataclass(frozen=True)
@@ -189,12 +200,19 @@ class Conditions:
 Integer: TypeAlias = LinearTile | MixedId | SizeProduct | Unknown
 
 
+def _multiply_sizes(sizes: Sequence[Any]) -> Any:
+    """A product that int64 has."""
+    if np.any(math.prod(np.asarray(x, np.float64) for x in sizes) > LARGEST_SIZE):
+        raise InputError("sizes whose product exceeds 2**40")
+    return math.prod(sizes)
+
+
 # What each kind of size is, of its operands and a divisor.
 INTEGER_RULES: dict[str, Callable[..., Any]] = {
     "ceil": lambda x, by: -(-x[0] // by),
     "floor": lambda x, by: x[0] // by,
     "mod": lambda x, by: x[0] % by,
-    "product": lambda x, by: math.prod(x),
+    "product": lambda x, by: _multiply_sizes(x),
     "min": lambda x, by: functools.reduce(np.minimum, x),
 }
 
@@ -223,8 +241,10 @@ class NamedSizes:
         return LinearSum.of(name[kind])
 
     def multiply(self, factors: Sequence[LinearSum]) -> LinearSum | None:
-        """A product of sizes; None where a factor depends on a loop."""
-        if any(isinstance(n, Edge) for x in factors for n in x.names):
+        """A product of sizes; None where a factor depends on a loop, or may be negative."""
+        if any(isinstance(n, Edge) for x in factors for n in x.names) or not all(
+            x.never_negative for x in factors
+        ):
             return None
         name = "·".join(str(x) if " " not in str(x) else f"({x})" for x in factors)
         self.made[name] = "product", tuple(factors), 1
@@ -278,8 +298,9 @@ def number(value: int) -> LinearTile:
 def add(a: Any, b: Any) -> Integer:
     """The sum of two tiles."""
     for x, y in ((a, b), (b, a)):
-        if isinstance(x, Quotient) and isinstance(y, LinearTile) and y.number is not None:
-            return Quotient(x.why, tuple(one + LinearSum.of(x.by * y.number) for one in x.of), x.by)
+        known = y.number if isinstance(y, LinearTile) else None
+        if isinstance(x, Quotient) and known is not None and (known <= 0 or x.never_negative):
+            return Quotient(x.why, tuple(one + LinearSum.of(x.by * known) for one in x.of), x.by)
     if not (isinstance(a, LinearTile) and isinstance(b, LinearTile)):
         return _first_unknown(a, b)
     if a.pick and b.pick:
@@ -432,7 +453,7 @@ def _first_unknown(*values: Any, why: str = "") -> Unknown:
     """The first reason among values, or a reason of its own."""
     for x in values:
         if isinstance(x, Unknown):
-            return x
+            return Unknown(x.why)  # a Quotient is another one after any operation
     names = {
         MixedId: "a number that counts through several loops",
         SizeProduct: "a product of sizes",

@@ -23,8 +23,8 @@ from iosim.kernel.ir import IrFunction
 from iosim.kernel.launch import KernelCall, read_grid
 from iosim.kernel.linear import LinearSum, NamedSizes
 
-# Tiles along each axis, at each size that is tried.
-TRIALS = ((3, 5, 2), (4, 2, 3), (2, 7, 5))
+# Tiles along each axis, at each size that is tried; the last ones have many divisors.
+TRIALS = ((3, 5, 2), (4, 2, 3), (7, 3, 5), (30, 11, 2))
 
 
 def find_order(
