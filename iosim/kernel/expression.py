@@ -77,7 +77,13 @@ def _calculate(node: ast.expr, names: Mapping[str, Any], where: str) -> Any:
             node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         )
         if called in _FUNCTIONS:
-            return _FUNCTIONS[called](*(_calculate(x, names, where) for x in node.args))
+            values = [_calculate(x, names, where) for x in node.args]
+            try:
+                return _FUNCTIONS[called](*values)
+            except ZeroDivisionError:
+                raise InputError(f"{where} divides by zero") from None
+            except (AttributeError, TypeError, ValueError):
+                raise InputError(f"{where}: {called} takes other values") from None
     raise InputError(
         f"{where} has {ast.unparse(node)}: use numbers, names, + - * // % and "
         f"{', '.join(_FUNCTIONS)}"

@@ -95,7 +95,7 @@ class KernelFormula:
         """
         names = leasts(self.program)
         known: dict[str, Any] = {n: int(n) for n in names if n.isdigit()}
-        given = _check_sizes(self.sizes, columns)
+        given = _check_sizes({n: names.get(n, 0) for n in self.sizes}, columns)
         every = self.named.values(given) | known
         if FAR in names:
             every[FAR] = _far(self.program, every)
@@ -106,8 +106,9 @@ class KernelFormula:
         return {_to_kind(k): v for k, v in count_many(self.program, every).items()}
 
 
-def _check_sizes(names: list[str], columns: object) -> dict[str, IntArray]:
-    """Sizes as arrays of integers."""
+def _check_sizes(lows: Mapping[str, int], columns: object) -> dict[str, IntArray]:
+    """Sizes as arrays of integers, which are at least `lows`."""
+    names = sorted(lows)
     if not isinstance(columns, Mapping):
         raise InputError(f"a formula takes sizes by name, got {type(columns).__name__}")
     if missing := sorted(set(names) - set(columns)):
@@ -117,8 +118,10 @@ def _check_sizes(names: list[str], columns: object) -> dict[str, IntArray]:
     out = {name: as_array(f"size {name}", columns[name]) for name in names}
     for name, x in out.items():
         whole = np.issubdtype(x.dtype, np.integer)
-        if not whole or (x.size and not 0 <= x.min() <= x.max() <= LARGEST_SIZE):
-            raise InputError(f"size {name} must hold integers in 0..{LARGEST_SIZE} (2**40)")
+        if not whole or (x.size and not lows[name] <= x.min() <= x.max() <= LARGEST_SIZE):
+            raise InputError(
+                f"size {name} must hold integers in {lows[name]}..{LARGEST_SIZE} (2**40)"
+            )
     try:
         np.broadcast_shapes(*(x.shape for x in out.values()))
     except ValueError:

@@ -10,6 +10,7 @@ from interpreted import import_file, watch_kernel
 
 from iosim.base.errors import InputError
 from iosim.kernel import UnsupportedKernel, count_kernel, describe_launch, load_kernel, trace
+from iosim.kernel.launch import read_grid
 
 pytest.importorskip("triton")
 FILE = Path(__file__).parent / "refused.py"
@@ -83,3 +84,16 @@ def test_where_constants_are_missing_a_decorator_that_fails_is_named(tmp_path: P
     kernel = load_kernel(f"{file}::threshold")
     with pytest.raises(InputError, match=r"values of BLOCK \(its decorator fails: line \d+: Name"):
         describe_launch(kernel, "2", {"n": 30}, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("grid", "why"),
+    [
+        ("cdiv(n)", "cdiv takes other values"),
+        ("cdiv(n, 0)", "divides by zero"),
+        ("next_power_of_2(1.5)", "next_power_of_2 takes other values"),
+    ],
+)
+def test_a_grid_of_wrong_functions_says_so(grid: str, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        read_grid(grid, {"n": 9})
