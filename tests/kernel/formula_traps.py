@@ -194,3 +194,19 @@ def falling_loop(x, N, B: tl.constexpr):
     for i in range(24, 3, -5):
         at = i + tl.arange(0, B)
         tl.store(x + at, 1.0, mask=at < N)
+
+
+@triton.jit
+def otherwise(x, N, W, B: tl.constexpr):
+    p = tl.program_id(0)
+    if p >= W:
+        tl.store(x + p, 1.0)
+    else:
+        tl.store(x + p + tl.arange(0, B), 1.0)
+
+
+@triton.jit
+def columns_first(x, N, M):
+    i = tl.program_id(0)
+    p, q = i // M, i % M
+    tl.store(x + p, 1.0, mask=(p * 3 < M) & (q * 2 < N))

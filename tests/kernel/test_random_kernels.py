@@ -33,6 +33,8 @@ GRIDS = {
     "lone_lane": "cdiv(N, B)",
     "huge_products": "3",
     "falling_loop": "cdiv(N, B)",
+    "otherwise": "N",
+    "columns_first": "M*N",
 }
 REFUSED = {
     "taken_twice": ("M", "depends on which program takes a tile"),
@@ -77,7 +79,7 @@ def test_a_hard_kernel_has_the_words_of_its_evaluation(name: str) -> None:
     rng = np.random.default_rng(len(name))
     sizes = {"N": 35, "M": 7, "W": 6, "P": 4}
     call = launch_trap(name, GRIDS[name], sizes)
-    check_formula(derive_formula(call), call, partial(rng.integers, 2, 60), draws(60, 8))
+    check_formula(derive_formula(call), call, partial(rng.integers, 2, 60), draws(60, 12))
 
 
 @pytest.mark.parametrize("name", REFUSED)
