@@ -126,7 +126,7 @@ def tiles(
     how many programs an SM has at once.
     """
     source = load_kernel(kernel)
-    choices = vary_constants(source, dict(map(read_values, varied)))
+    choices = vary_constants(source, read_varied(varied))
     forecast = machine is not None
     if machine is not None and gpu is None:
         gpu = machine.name
@@ -186,7 +186,7 @@ def sweep(
     By formulas, where the kernel has them: a million sizes take about a second.
     """
     source = load_kernel(kernel)
-    lattice = dict(read_values(x, ranges=True) for x in varied)
+    lattice = read_varied(varied, ranges=True)
     sizes, constants = split_varied(lattice, source.constants, source.arguments)
     describe = read_launch(source, **given)
     found = sweep_kernel(lambda n, c: describe(c, n), sizes, constants)
@@ -216,6 +216,23 @@ def read_sizes(text: str, call: KernelCall) -> dict[str, Any]:
     pairs = read_pairs("--solves", [text])
     sizes = {k: calculate("--solves", v, names)[0] for k, v in pairs}
     return {k: bool(v) if k == "causal" else v for k, v in sizes.items()}
+
+
+def read_varied(texts: Sequence[str], ranges: bool = False) -> dict[str, list[Any]]:
+    """What varies, by name; see `read_values`.
+
+    Raises:
+        InputError: a name twice.
+
+    >>> read_varied(["BLOCK=64,128", "GROUP=1"])
+    {'BLOCK': [64, 128], 'GROUP': [1]}
+    """
+    found: dict[str, list[Any]] = {}
+    for name, values in (read_values(x, ranges) for x in texts):
+        if name in found:
+            raise InputError(f"--vary {name} is given twice: give all of its values in one")
+        found[name] = values
+    return found
 
 
 def read_values(text: str, ranges: bool = False) -> tuple[str, list[Any]]:

@@ -163,6 +163,9 @@ def evaluate(
     todo = [((0, 0, 0), launch.grid)]
     while todo:
         origin, shape = todo.pop()
+        if max(shape) > MOST:
+            todo += _halve(origin, shape, kernel)
+            continue
         seen: list[Reference] = []
         ids = _open_grid(origin, shape)
         part = _Part(functions, needed, launch, ids, shape, seen.append)

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from sizes import draws
 from test_corpus import CORPUS, compiled, draw_launch, kernels, read
 
 from iosim.base.errors import InputError
+from iosim.cli.commands import COMMANDS
+from iosim.cli.registry import program
 from iosim.core.counting.symbols import _number
-from iosim.kernel import count_kernel, derive_formula, describe_launch, load_kernel, trace
+from iosim.kernel import count_kernel, derive_formula, describe_launch, evaluate, load_kernel, trace
 from iosim.kernel.closing import NoClosedForm
 from iosim.kernel.formula import KernelFormula
 from iosim.kernel.launch import KernelCall
@@ -225,3 +228,36 @@ def test_a_sweep_without_formulas_says_so() -> None:
     found = sweep_kernel(launch, {"n": [10, 100]}, {})
     assert [row["load x"] for row in found.table.rows] == [10, 100]
     assert "no formula, so each point is evaluated" in found.remarks[0]
+
+
+def test_a_grid_of_more_programs_than_an_array_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = load_kernel("docs/examples/softmax.py::softmax")
+    call = describe_launch(kernel, "1000", {"columns": 70}, {}, {"BLOCK": 64})
+    whole = count(call)
+    opened: list[int] = []
+    ids = evaluate._open_grid
+
+    def watch(origin: Any, shape: Any) -> Any:
+        opened.append(max(shape))
+        return ids(origin, shape)
+
+    monkeypatch.setattr(evaluate, "_open_grid", watch)
+    monkeypatch.setattr(evaluate, "MOST", 256)
+    assert count(call) == whole
+    assert max(opened) <= 256
+
+
+def test_a_name_that_varies_twice_is_refused() -> None:
+    words = [
+        "kernel",
+        "sweep",
+        "docs/examples/softmax.py::softmax",
+        "--grid",
+        "8",
+        "--const",
+        "BLOCK=64",
+    ]
+    varied = ["--vary", "columns=8", "--vary", "columns=9"]
+    done = CliRunner().invoke(program(COMMANDS), [*words, *varied])
+    assert isinstance(done.exception, InputError)
+    assert str(done.exception) == "--vary columns is given twice: give all of its values in one"

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import webbrowser
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,9 @@ def test_the_command_opens_the_page(
     browser.write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/seen\n')
     browser.chmod(0o755)
     monkeypatch.setenv("BROWSER", f"{browser} %s")
+    # Python asks the environment once; another test may have been the first.
+    monkeypatch.setattr(webbrowser, "_tryorder", None)
+    monkeypatch.setattr(webbrowser, "_browsers", {})
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     seen = tmp_path / "seen"
     ok("lab", "--save", "lab.html", cwd=tmp_path)
