@@ -55,7 +55,7 @@ def sweep_kernel(
     for choice in track(choices, "constants"):
         chosen = dict(zip(constants, choice, strict=True))
         try:
-            rows += _count_by_formula(describe, sizes, chosen)
+            rows += list(_count_by_formula(describe, sizes, chosen))  # all of them, or none
         except NoClosedForm as error:
             remarks[f"no formula, so each point is evaluated: {error}"] = None
             rows += _evaluate_each(describe, sizes, chosen)

@@ -261,3 +261,28 @@ def test_a_name_that_varies_twice_is_refused() -> None:
     done = CliRunner().invoke(program(COMMANDS), [*words, *varied])
     assert isinstance(done.exception, InputError)
     assert str(done.exception) == "--vary columns is given twice: give all of its values in one"
+
+
+SOME = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def every_nth(y, x, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + at, tl.load(x + at, mask=at % n == 0), mask=at % n == 0)
+"""
+
+
+def test_a_sweep_with_formulas_at_some_sizes_has_each_point_once(tmp_path: Path) -> None:
+    (tmp_path / "some.py").write_text(SOME)
+    kernel = load_kernel(f"{tmp_path}/some.py::every_nth")
+
+    def launch(sizes: Any, constants: Any) -> KernelCall:
+        return describe_launch(kernel, "2", sizes, {}, {"B": 16, **constants})
+
+    derive_formula(launch({"n": 1}, {}))
+    with pytest.raises(NoClosedForm):
+        derive_formula(launch({"n": 2}, {}))
+    rows = sweep_kernel(launch, {"n": [1, 2]}, {}).table.rows
+    assert [(row["n"], row["load x"]) for row in rows] == [(1, 32), (2, 16)]
