@@ -116,13 +116,13 @@ def elementwise(function: Callable[..., Array]) -> Meaning:
 
 
 def _integers(function: Callable[..., Array], unsigned: bool = False) -> Meaning:
-    """An operation of integers: a mask counts as 0 and 1."""
+    """An operation of integers: where a mask is unsigned it counts as 0 and 1."""
 
     def apply(op: IrOperation, *values: Value) -> Value:
         bits = _count_bits(op.types[0])
 
         def calculate(*arrays: Array) -> Array:
-            out = function(*((_drop_sign(x, bits) if unsigned else _as_integer(x)) for x in arrays))
+            out = function(*((_drop_sign(x, bits) if unsigned else _keep_sign(x)) for x in arrays))
             return np.asarray(out).astype(np.int64)
 
         return keep_bits(op.types[-1], elementwise(calculate)(op, *values))
@@ -130,8 +130,9 @@ def _integers(function: Callable[..., Array], unsigned: bool = False) -> Meaning
     return apply
 
 
-def _as_integer(x: Array) -> Array:
-    return np.asarray(x, np.int64) if x.dtype == bool else x
+def _keep_sign(x: Array) -> Array:
+    """Signed integers; in one bit, true is -1."""
+    return -x.astype(np.int64) if x.dtype == bool else x
 
 
 @functools.cache
@@ -257,7 +258,7 @@ def compare(op: IrOperation, a: Value, b: Value) -> Value:
         return elementwise(lambda x, y: function(_drop_sign(x, bits), _drop_sign(y, bits)))(
             op, a, b
         )
-    return elementwise(function)(op, a, b)
+    return elementwise(lambda x, y: function(_keep_sign(x), _keep_sign(y)))(op, a, b)
 
 
 def select(op: IrOperation, condition: SeparableTile, yes: Value, no: Value) -> Value:
@@ -275,6 +276,8 @@ def cast(op: IrOperation, value: Value) -> Value:
     if to == "i1" and isinstance(value, SeparableTile) and not value.is_mask:
         return SeparableTile(((value.dense() & 1).astype(bool),))
     if is_float(op.types[-1]):
+        if op.name == "arith.sitofp":
+            value = wrap(_keep_sign(array_of(value)))
         return array_of(value).astype(FLOATS.get(to, np.float32))
     if not isinstance(value, (SeparableTile, Pointer)):
         return SeparableTile((np.nan_to_num(value).astype(np.int64),))
