@@ -5,7 +5,7 @@ The first six may be anything; here they are interpolated between points (`KNOTS
 a linear program over kinds of pairs and were smoothed by hand.  The cap is the least that
 `iosim.bounds.unified.boxes.holds` proves, nearly.
 
-``python -m experiments.spill_records`` prints the table of `iosim/bounds/unified/spills.py`;
+``python -m experiments.spill_records`` prints the rows of `iosim/bounds/unified/spills.csv`;
 ``--search`` looks for better ones, by scipy's Nelder–Mead from their present numbers.
 """
 
@@ -84,9 +84,9 @@ def records(part: int = 0, parts: int = 1) -> Iterator[Record]:
         yield record(first * (last / first) ** (k / steps))
 
 
-def falling(table: Sequence[Record]) -> list[Record]:
+def falling(table: Sequence[Sequence[float]]) -> list[Sequence[float]]:
     """The records without those that the next larger one beats: the bound then falls with M."""
-    kept: list[Record] = []
+    kept: list[Sequence[float]] = []
     for one in reversed(table):
         x, T, *_, c = one
         if not kept or (T - x) / c > (kept[-1][1] - x) / kept[-1][-1]:
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(x, *(f"{value:.4f}" for value in search(x)), flush=True)
         return
     for one in falling(list(records())):
-        print(f"    {one},", flush=True)
+        print(*one, sep=",", flush=True)
 
 
 if __name__ == "__main__":
