@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -12,17 +14,33 @@ from iosim.cli import options as opt
 from iosim.cli.launching import read_launch
 from iosim.gpu.profiling.kernels import COUNTED_APART, ProfiledKernel, kernels
 from iosim.gpu.profiling.launch import KernelLaunch
+from iosim.kernel.compiler import CAPABILITIES, DEFAULT_CAPABILITY
 from iosim.kernel.counters import ExpectedBytes, compare_bytes, expect_bytes
 from iosim.kernel.source import load_kernel
-from iosim.models.hardware import Hardware
+from iosim.models.hardware import Hardware, of_driver
 
 # Launches are compared together where they wrote the same bytes, and read nearly the same.
 _TELLING = {"l2_write": 1.0, "l2_read": COUNTED_APART}
 _COLUMNS = ("boundary", "what", "relation", "expected", "spilled", "measured", "unexplained")
 
 
-def parse_kernel(place: str, given: Mapping[str, Any]) -> ExpectedBytes:
-    """What a launch as typed moves.
+@dataclass(frozen=True)
+class CountedLaunch:
+    """A launch as typed.
+
+    Attributes:
+        kernel: its name.
+        grid: programs along each axis.
+        expect: what it moves, by the compute capability; None where nobody says one.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    expect: Callable[[int | None], ExpectedBytes]
+
+
+def parse_kernel(place: str, given: Mapping[str, Any]) -> CountedLaunch:
+    """A launch as typed, counted once: what is wrong is said before anything is read or run.
 
     Raises:
         InputError: the kernel, its grid or its arguments can't be, or it can't be counted.
@@ -30,16 +48,31 @@ def parse_kernel(place: str, given: Mapping[str, Any]) -> ExpectedBytes:
     if given["grid"] is None:
         raise InputError('--expect FILE::FUNCTION needs --grid, like --grid "cdiv(N, BLOCK), 8"')
     call = read_launch(load_kernel(place), **given)({})
-    expected = expect_bytes(call)
+    expect = functools.cache(functools.partial(expect_bytes, call))
+    expect(DEFAULT_CAPABILITY)
     for said in call.remarks:
         opt.remark(said)
-    return expected
+    return CountedLaunch(call.source.name, call.grid, expect)
+
+
+def find_capability(launch: KernelLaunch, machine: Hardware | None) -> int:
+    """The compute capability of the GPU of a launch, as its report says; a note if it doesn't."""
+    found = launch.capability
+    if found is None:
+        on = machine or (of_driver(launch.device) if launch.device else None)
+        found = CAPABILITIES.get(on.name) if on else None
+    if found is None:
+        opt.remark(f"the report names no GPU that is known: counted for sm_{DEFAULT_CAPABILITY}")
+        return DEFAULT_CAPABILITY
+    return found
 
 
 def find_launches(
-    chosen: Sequence[KernelLaunch], wanted: ExpectedBytes, machine: Hardware | None, named: bool
-) -> list[ProfiledKernel]:
-    """The launches of a kernel with its grid; a note says which have another one.
+    chosen: Sequence[KernelLaunch], wanted: CountedLaunch, machine: Hardware | None, named: bool
+) -> list[tuple[ProfiledKernel, ExpectedBytes]]:
+    """The launches of a kernel with its grid, and what is expected of each on its GPU.
+
+    A note says which have another grid.
 
     Args:
         named: whether --kernel chose them, whatever they are called.
@@ -63,12 +96,21 @@ def find_launches(
         opt.remark(f"launches with grid {said} are left out: --grid is {grid}")
     if any(x.grid is None for x in same):
         opt.remark(f"the report doesn't say the grid: {grid} is taken, as in --grid")
-    return kernels(same, machine, telling=_TELLING)
+    by_capability: dict[int, list[KernelLaunch]] = {}
+    for x in same:
+        by_capability.setdefault(find_capability(x, machine), []).append(x)
+    return [
+        (k, wanted.expect(capability))
+        for capability, launches in by_capability.items()
+        for k in kernels(launches, machine, telling=_TELLING)
+    ]
 
 
-def print_compared(expected: ExpectedBytes, found: Sequence[ProfiledKernel], as_json: bool) -> None:
+def print_compared(
+    wanted: CountedLaunch, found: Sequence[tuple[ProfiledKernel, ExpectedBytes]], as_json: bool
+) -> None:
     """A table for each group of launches, the best explained first; a sentence for each row."""
-    every = [(k, compare_bytes(expected, k)) for k in found]
+    every = [(k, compare_bytes(expected, k)) for k, expected in found]
     every.sort(key=lambda one: sum(abs(row.unexplained or 0) for row in one[1]))
     if as_json:
         opt.print_json(
@@ -84,9 +126,9 @@ def print_compared(expected: ExpectedBytes, found: Sequence[ProfiledKernel], as_
             ]
         )
         return
-    x, y, z = expected.grid
+    x, y, z = wanted.grid
     click.echo(
-        f"{expected.kernel}: {x * y * z:,} programs, {x:,} x {y:,} x {z:,}; "
+        f"{wanted.kernel}: {x * y * z:,} programs, {x:,} x {y:,} x {z:,}; "
         "bytes of a launch by its TTIR and by counters"
     )
     for number, (k, rows) in enumerate(every, 1):

@@ -25,8 +25,8 @@ from iosim.gpu.profiling.verdict import judge
 from iosim.models.hardware import Hardware
 
 if TYPE_CHECKING:
+    from iosim.cli.comparing import CountedLaunch
     from iosim.cli.expecting import Expectation
-    from iosim.kernel.counters import ExpectedBytes
 
 _COMMAND = "the command to be profiled"
 
@@ -174,7 +174,7 @@ def _read_comparison(
     sizes: opt.Sizes,
     more: Mapping[str, str | None],
     launch: Mapping[str, Any],
-) -> Expectation | ExpectedBytes | None:
+) -> Expectation | CountedLaunch | None:
     """What is compared with; InputError for two, and for options of one that isn't asked for."""
     if triton_kernel is not None and "::" not in triton_kernel:  # as it was called before
         opt.remark(format_renaming("--expect", "--schedule"))
@@ -200,7 +200,7 @@ def _read_comparison(
 
 def _compare(
     chosen: Sequence[KernelLaunch],
-    wanted: Expectation | ExpectedBytes,
+    wanted: Expectation | CountedLaunch,
     machine: Hardware | None,
     named: bool,
     as_json: bool,

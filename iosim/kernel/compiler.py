@@ -15,12 +15,16 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from iosim.base.errors import InputError, install
 
 # Compute capability by the names that people use.
-CAPABILITIES = {"v100": 70, "a100": 80, "a10": 86, "l4": 89, "h100": 90, "h200": 90, "b200": 100}
+CAPABILITIES = {"v100": 70, "a100": 80, "a100-80gb": 80, "a10": 86, "l4": 89}
+CAPABILITIES |= {"h100": 90, "h200": 90, "b200": 100}
+# Of the GPU that a kernel is compiled for where nobody says one.
+DEFAULT_CAPABILITY = 90
 
 # Triton warns where this is left open.
 _DEFAULTS: dict[str, Any] = {"enable_fp_fusion": True}
@@ -72,8 +76,8 @@ def read_capability(gpu: str) -> int:
     >>> read_capability("H100"), read_capability("sm_86")
     (90, 86)
     """
-    name = gpu.lower().replace("-", "_")
-    if match := re.fullmatch(r"(?:sm_?)?(\d{2,3})a?", name):
+    name = gpu.lower()
+    if match := re.fullmatch(r"(?:sm[_-]?)?(\d{2,3})a?", name):
         return int(match[1])
     if name not in CAPABILITIES:
         raise InputError(
@@ -88,7 +92,7 @@ def lower_kernel(
     constants: Mapping[str, Any],
     divisible: Mapping[str, int],
     options: Mapping[str, Any],
-    capability: int = 90,
+    capability: int = DEFAULT_CAPABILITY,
     passes: bool = True,
 ) -> str:
     """The TTIR of a kernel.
@@ -118,7 +122,7 @@ def lower_kernel(
     backend.load_dialects(context)
     stages: dict[str, Any] = {}
     backend.add_stages(stages, parsed, source.language)
-    with _triton_errors():
+    with _triton_errors(), _compile_for(backend.target):
         module = source.make_ir(
             backend.target,
             parsed,
@@ -140,6 +144,25 @@ def _source(
     names = list(function.arg_names)
     attributes = {(names.index(n),): [["tt.divisibility", k]] for n, k in divisible.items()}
     return ASTSource(function, dict(signature), dict(constants), attributes)
+
+
+@contextlib.contextmanager
+def _compile_for(target: Any) -> Iterator[None]:
+    """A kernel that asks for its GPU gets the one that it is compiled for, not that of this host.
+
+    `triton.language.target_info` asks the driver, and without a GPU it would deny everything.
+    """
+    from triton.runtime import driver
+
+    try:
+        before = driver.active
+    except RuntimeError:  # there is no GPU
+        before = None
+    driver.set_active(SimpleNamespace(get_current_target=lambda: target))
+    try:
+        yield
+    finally:
+        driver.set_active(before)
 
 
 @contextlib.contextmanager
@@ -188,11 +211,10 @@ def compile_resources(
     from triton.backends.compiler import GPUTarget
 
     source = _source(function, signature, constants, divisible)
-    with _triton_errors():
+    target = GPUTarget("cuda", capability, 32)
+    with _triton_errors(), _compile_for(target):
         try:
-            made = triton.compile(
-                source, GPUTarget("cuda", capability, 32), _DEFAULTS | dict(options)
-            )
+            made = triton.compile(source, target, _DEFAULTS | dict(options))
         except (RuntimeError, ValueError, AssertionError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise InputError(

@@ -8,7 +8,12 @@ from typing import Any
 
 from iosim.base.display import Tabled
 from iosim.base.errors import InputError
-from iosim.kernel.compiler import CompiledResources, compile_resources, lower_kernel
+from iosim.kernel.compiler import (
+    DEFAULT_CAPABILITY,
+    CompiledResources,
+    compile_resources,
+    lower_kernel,
+)
 from iosim.kernel.evaluate import Reference, evaluate
 from iosim.kernel.findings import (
     RepeatedRead,
@@ -206,7 +211,7 @@ def lower_call(launch: KernelCall, capability: int | None = None) -> dict[str, I
         InputError: Triton refuses the kernel.
     """
     try:
-        return parse_module(_lower(launch, capability or 90))
+        return parse_module(_lower(launch, capability or DEFAULT_CAPABILITY))
     except InputError as error:
         name = re.search(r"(\w+) is not defined", str(error))
         why = launch.source.failures.get(name[1]) if name else None

@@ -139,8 +139,12 @@ REASONS = (
 )
 
 
-def expect_bytes(call: KernelCall) -> ExpectedBytes:
+def expect_bytes(call: KernelCall, capability: int | None = None) -> ExpectedBytes:
     """The bytes of sectors that a launch moves.
+
+    Args:
+        call: the kernel with its grid and arguments.
+        capability: of the GPU whose TTIR is counted; by default an H100's.
 
     Raises:
         InputError: Triton refuses the kernel.
@@ -160,7 +164,7 @@ def expect_bytes(call: KernelCall) -> ExpectedBytes:
             part(reference)
         collected.merge(part)
 
-    evaluate(lower_call(call), call.to_evaluate(), observe)
+    evaluate(lower_call(call, capability), call.to_evaluate(), observe)
     sectors = {key: collected.count_sectors(key) * SECTOR for key in list(collected.bases)}
     distinct = 0
     for name in {argument for _, argument in sectors}:

@@ -44,21 +44,24 @@ def write_csv(path: Path, *rows: list[str]) -> Path:
     return path
 
 
-def write_raw(folder: Path, *launches: Launch) -> Path:
+def write_raw(folder: Path, *launches: Launch, capability: str = "9.0") -> Path:
     """The raw page: kernel, grid and counters of each launch."""
     names = list(launches[0][2])
     units = ["sector" if "sectors" in x else "byte" for x in names]
-    rows = [["ID", "Kernel Name", "Block Size", "Grid Size", *names], [""] * 4 + units]
+    rows = [["ID", "Kernel Name", "Block Size", "Grid Size", "CC", *names], [""] * 5 + units]
     for kernel, grid, counters in launches:
         sizes = "n/a" if grid is None else str((*grid, 1, 1)[:3])
-        rows.append(["0", kernel, "(128, 1, 1)", sizes, *(f"{counters[x]:,}" for x in names)])
+        place = ["0", kernel, "(128, 1, 1)", sizes, capability]
+        rows.append([*place, *(f"{counters[x]:,}" for x in names)])
     return write_csv(folder / "raw.csv", *rows)
 
 
-def write_details(folder: Path, kernel: str, cells: dict[str, tuple[str, str]]) -> Path:
-    """The details page of one launch of 100 blocks: counter → unit and value."""
+def write_details(
+    folder: Path, kernel: str, cells: dict[str, tuple[str, str]], grid: int = 100
+) -> Path:
+    """The details page of one launch: counter → unit and value."""
     head = ["ID", "Kernel Name", "Block Size", "Grid Size"]
-    place = ["0", kernel, "(128, 1, 1)", "(100, 1, 1)"]
+    place = ["0", kernel, "(128, 1, 1)", f"({grid}, 1, 1)"]
     rows = [[*place, name, unit, value] for name, (unit, value) in cells.items()]
     named = [*head, "Metric Name", "Metric Unit", "Metric Value"]
     return write_csv(folder / "details.csv", named, *rows)
@@ -253,6 +256,48 @@ def test_what_cannot_be_is_one_line(
     done = iosim_("profile", str(report), *TYPED, *words)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
     assert says in done.stderr
+
+
+# A kernel that stores twice as much on a GPU that is new enough.
+ASKS = """
+import triton
+import triton.language as tl
+from triton.language.target_info import cuda_capability_geq
+
+@triton.jit
+def asks(x, y, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    v = tl.load(x + at)
+    tl.store(y + at, v)
+    if cuda_capability_geq(9):
+        tl.store(y + tl.num_programs(0) * B + at, v)
+"""
+
+
+def test_the_architecture_is_that_of_the_report(tmp_path: Path) -> None:
+    (file := tmp_path / "asks.py").write_text(ASKS)
+    typed = ("--expect", f"{file}::asks", "--grid", "4", "--const", "B=64", "--type", "*=*fp32")
+    counted = {READ: 1024, WRITTEN: 1024, DRAM: 1024}
+
+    def find_unexplained(report: Path, *more: str) -> tuple[int, str]:
+        done = iosim_("profile", str(report), *typed, *more, "--json")
+        (found,) = json.loads(done.stdout)
+        return found["rows"][0]["unexplained"], done.stderr
+
+    assert find_unexplained(write_raw(tmp_path, ("asks", (4,), counted), capability="8.0")) == (
+        0,
+        "",
+    )
+    new = write_raw(tmp_path, ("asks", (4,), counted))
+    assert find_unexplained(new) == (-1024, "")
+    major, minor = (f"device__attribute_compute_capability_{x}" for x in ("major", "minor"))
+    cells = {name: ("byte", str(n)) for name, n in counted.items()}
+    unsaid = write_details(tmp_path, "asks", cells, grid=4)
+    says = "iosim: note: the report names no GPU that is known: counted for sm_90\n"
+    assert find_unexplained(unsaid) == (-1024, says)
+    assert find_unexplained(unsaid, "--machine", "a100") == (0, "")
+    cells |= {major: ("", "8"), minor: ("", "6")}
+    assert find_unexplained(write_details(tmp_path, "asks", cells, grid=4)) == (0, "")
 
 
 def test_options_of_a_launch_need_a_kernel() -> None:

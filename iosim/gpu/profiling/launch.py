@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -9,6 +10,9 @@ from iosim.gpu.records.names import function
 
 Dim = tuple[int, int, int]
 DEVICE = "device__attribute_display_name"
+# The compute capability as ncu writes it in a column, "9.0", and as two of its counters.
+CAPABILITY = "CC"
+_CAPABILITY = tuple(f"device__attribute_compute_capability_{x}" for x in ("major", "minor"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,3 +59,16 @@ class KernelLaunch:
     def device(self) -> str:
         """As its driver calls it; empty where the report does not say."""
         return self.texts.get(DEVICE, "")
+
+    @property
+    def capability(self) -> int | None:
+        """The compute capability, such as 90; None where the report does not say.
+
+        >>> KernelLaunch(name="f", texts={"CC": "8.0"}).capability
+        80
+        """
+        major, minor = (self.metrics.get(x) for x in _CAPABILITY)
+        if major is not None and minor is not None:
+            return 10 * round(major) + round(minor)
+        found = re.fullmatch(r"(\d+)\.(\d)", self.texts.get(CAPABILITY, ""))
+        return 10 * int(found[1]) + int(found[2]) if found else None

@@ -22,7 +22,7 @@ from iosim.base.reading import read_text as text_of
 from iosim.gpu.errors import GpuError
 from iosim.gpu.profiling.foreign import refuse
 from iosim.gpu.profiling.labels import counter_of
-from iosim.gpu.profiling.launch import DEVICE, Dim, KernelLaunch
+from iosim.gpu.profiling.launch import CAPABILITY, DEVICE, Dim, KernelLaunch
 from iosim.gpu.profiling.tables import BLOCK, GRID, KERNEL, TableLine, TextTable, find_table
 from iosim.gpu.profiling.units import ABSENT, check_value, in_base
 from iosim.gpu.records.checksums import check_checksums
@@ -48,7 +48,7 @@ PLACES = (
     BLOCK,
     GRID,
     "Device",
-    "CC",
+    CAPABILITY,
     "Device Name",
     "Section Name",
     "Rule Name",
@@ -260,7 +260,7 @@ def _launch(
         )
     metrics: dict[str, float] = {}
     units: dict[str, str] = {}
-    texts: dict[str, str] = {}
+    texts = {CAPABILITY: first.cells[CAPABILITY]} if first.cells.get(CAPABILITY) else {}
     rounded = set()
     for counter, (text, unit, line) in cells.items():
         try:
