@@ -1,6 +1,6 @@
 (** What the theorems rest on; [tests/bounds/test_rocq.py] and [iosim prove] compare the
     answer with [assumptions.txt]. *)
-From iosim Require Import theorems theorems_classes.
+From iosim Require Import theorems theorems_classes theorems_sweeps.
 Print Assumptions product_words.
 Print Assumptions attention_pairs_widths.
 Print Assumptions attention_pairs.
@@ -23,3 +23,10 @@ Print Assumptions class_possible.
 Print Assumptions matrix_product_every_class.
 Print Assumptions attention_trees.
 Print Assumptions attention_every_class.
+Print Assumptions any_order_any_policy.
+Print Assumptions equal_sweeps.
+Print Assumptions lru_is_a_policy.
+Print Assumptions cyclic_order.
+Print Assumptions alternating_order.
+Print Assumptions handed_over.
+Print Assumptions growing_sets.

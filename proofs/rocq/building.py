@@ -118,6 +118,27 @@ def coq_matrix_product() -> str:
 
 
 @step(
+    "coq-sweeps",
+    how="proved",
+    says="Theorems 1 to 3 of sweep_order: any order of each sweep, any policy; LRU attains it",
+)
+def coq_sweeps() -> str:
+    """sweeps.v; nothing but Coq."""
+    require_checked(
+        {
+            "any_order_any_policy",
+            "equal_sweeps",
+            "lru_is_a_policy",
+            "cyclic_order",
+            "alternating_order",
+            "handed_over",
+            "growing_sets",
+        }
+    )
+    return "all sets, cache sizes, orders and policies without prefetching, by Coq"
+
+
+@step(
     "coq-attention-once",
     how="proved",
     says="Theorem 2, once: loads + stores ≥ 4HN²d²/M for M ≥ 5d²/2; any pairs and d_v",

@@ -27,6 +27,7 @@ PUBLISHED = (
     "matmul_tight",
     "saha_ye_large",
     "saha_ye_small",
+    "sweep_order",
     "upper_bounds",
 )
 
@@ -72,6 +73,8 @@ PLANTED = [
     ("saha_ye_small", "LOST", 0.9, {"reduction"}),
     ("saha_ye_small", "LEADING", 5, {"reduction", "below-a-schedule"}),
     ("devices", "KEYS", 6, {"every-split"}),
+    ("sweep_order", "SAVED", 0, {"any-order", "lru-law", "new-items-last", "from-the-diagonal"}),
+    ("sweep_order", "SAVED", 2, {"any-order", "lru-law"}),
     ("compression", "ROOT", 1.1, {"lemma-minimum"}),
     ("compression", "LINEAR", 0.9, {"lemma-minimum"}),
     ("compression", "LARGE", 0.275, {"epochs"}),
