@@ -54,6 +54,10 @@ REPORTS: dict[str, tuple[str, str]] = {
         "iosim.gpu.reports.dram",
         "Compare DRAM reads of flash2, plain and in lockstep, with the wave and drift models.",
     ),
+    "l2size": (
+        "iosim.gpu.reports.l2size",
+        "Measure how much of L2 a sweep can use: DRAM reads of sweeps in both orders.",
+    ),
     "paper": (
         "iosim.gpu.reports.paper",
         "Measure the FlashAttention paper's HBM traffic (L2↔DRAM) again.",

@@ -42,7 +42,7 @@ class Series:
     x: str
     y: str
     says: str
-    where: tuple[str, bool] | None = None
+    where: tuple[str, bool | str] | None = None
     bars: tuple[str, str] | None = None
     plus: str | None = None
 
@@ -113,6 +113,20 @@ SHOWN: dict[str, Shown] = {
             ),
         ),
         skipped=0,
+    ),
+    "l2size": Shown(
+        (
+            Scatter(
+                "DRAM reads of sweeps against the law of their order",
+                f"law, {L2_DRAM}",
+                f"hardware counters, {L2_DRAM}",
+                "bytes",
+                (
+                    Series("law_bytes", "read_bytes", "cyclic", ("order", "cyclic")),
+                    Series("law_bytes", "read_bytes", "alternating", ("order", "alternating")),
+                ),
+            ),
+        ),
     ),
     "dram": Shown(
         (
@@ -241,6 +255,18 @@ SHOWN: dict[str, Shown] = {
 }
 
 COLUMNS: dict[str, Column] = {
+    "order": Column("order of the sweeps"),
+    "sweeps": Column("sweeps"),
+    "swept_bytes": Column("bytes of a sweep", "bytes", L2_DRAM),
+    "own_read_bytes": Column(
+        "bytes that the programs read of their own, a sweep", "bytes", L2_DRAM
+    ),
+    "own_written_bytes": Column("bytes that they write of their own, a sweep", "bytes", L2_DRAM),
+    "law_bytes": Column("DRAM reads, by the law", "bytes", L2_DRAM),
+    "read_bytes": Column("DRAM reads, counter", "bytes", L2_DRAM),
+    "off_law": Column("counter / law − 1", "", L2_DRAM),
+    "used_bytes": Column("bytes of L2 that a sweep can use", "bytes"),
+    "of_half": Column("of half of L2"),
     "algorithm": Column("schedule"),
     "sizes": Column("sizes"),
     "dtype": Column("type of the tensors"),

@@ -1,0 +1,238 @@
+"""How much of L2 a sweep can use: DRAM reads of sweeps in lockstep, in both orders.
+
+n sweeps over L bytes in alternating order read L + (n − 1)(L − C) bytes of DRAM where L2 keeps C
+of them (Theorem 2 of proofs/sweep_order.md).  So one run measures C; the others check the law at
+other L and n, and say what the words take that each program reads and writes of its own, as Q and
+O of attention are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from iosim.gpu.errors import GpuError
+from iosim.gpu.l2 import L2_SHARE
+from iosim.gpu.records.counters import moved_at, read_report
+from iosim.gpu.records.plain import read_json
+from iosim.gpu.records.record import COUNTERS, PROFILED, SPEC
+from iosim.gpu.reports._entry import GpuReport, ReportTable, WorkerRun
+
+TOLERANCE = 0.01  # of DRAM reads, against the law
+WORD = 4  # bytes: fp32
+
+
+@dataclass(frozen=True)
+class Sweeps:
+    """One launch.
+
+    Attributes:
+        sweeps: how many.
+        share: bytes of a sweep, over half of L2.
+        alternate: whether every second sweep is reversed.
+        own_reads, own_writes: blocks of its own that each program reads and writes for a sweep.
+    """
+
+    sweeps: int
+    share: float
+    alternate: bool = True
+    own_reads: int = 0
+    own_writes: int = 0
+
+
+# The first measures C, and the last what a byte of a program's own takes of it.
+RUNS = (
+    Sweeps(8, 4 / 3),
+    Sweeps(8, 4 / 3, alternate=False),
+    Sweeps(8, 2, alternate=False),
+    Sweeps(4, 4 / 3),
+    Sweeps(16, 4 / 3),
+    Sweeps(8, 7 / 6),
+    Sweeps(8, 5 / 3),
+    Sweeps(8, 2),
+    Sweeps(8, 3),
+    *(Sweeps(8, 4 / 3, own_reads=k) for k in (1, 2, 4)),
+    *(Sweeps(8, 4 / 3, own_writes=k) for k in (1, 2, 4)),
+    *(Sweeps(8, share, own_reads=2, own_writes=2) for share in (7 / 6, 5 / 3, 2)),
+    Sweeps(8, 4 / 3, own_reads=4, own_writes=4),
+)
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What one launch swept, and what its programs read and wrote of their own.  In bytes."""
+
+    swept_bytes: int
+    own_read_bytes: int
+    own_written_bytes: int
+
+
+@dataclass(frozen=True)
+class _Answer:
+    environment: dict[str, str]
+    rows: tuple[Launched, ...]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    runs: tuple[Sweeps, ...]
+
+
+def _launch_all(asked: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Runs in the worker: launch each run once where the profiler sees it."""
+    from iosim.gpu.run.cuda import torch_module
+    from iosim.gpu.run.tasks import environment
+
+    torch, found = torch_module(), environment()
+    rows = [asdict(_launch(torch, Sweeps(**run))) for run in asked["runs"]]
+    return {"environment": found, "rows": rows}
+
+
+def _launch(torch: Any, run: Sweeps) -> Launched:
+    from iosim.gpu.run import sweep_kernel
+    from iosim.gpu.run.tasks import watch
+
+    device = torch.cuda.get_device_properties(0)
+    programs, block = device.multi_processor_count, sweep_kernel.BLOCK
+    steps = int(run.share * device.L2_cache_size * L2_SHARE) // (WORD * block)
+    blocks = steps // sweep_kernel.EVERY * sweep_kernel.EVERY
+    own = programs * sweep_kernel.OWN_BLOCK
+
+    def words(n: int) -> Any:
+        return torch.zeros(max(n, 1), dtype=torch.float32, device="cuda")
+
+    tensors = [
+        words(blocks * block),
+        words(run.sweeps * own * run.own_reads),
+        words(run.sweeps * own * run.own_writes),
+        words(programs * block),
+    ]
+    gate = torch.zeros(1, dtype=torch.int32, device="cuda")
+    sizes = (run.sweeps, blocks, run.own_reads, run.own_writes)
+
+    def go() -> None:
+        sweep_kernel.sweep_words[(programs,)](
+            *tensors,
+            gate,
+            *sizes,
+            ALTERNATE=run.alternate,
+            BLOCK=block,
+            OWN_BLOCK=sweep_kernel.OWN_BLOCK,
+            EVERY=sweep_kernel.EVERY,
+            num_warps=8,
+        )
+
+    go()  # compile before the mark
+    gate.zero_()
+    watch(torch, [go])
+    return Launched(WORD * blocks * block, WORD * own * run.own_reads, WORD * own * run.own_writes)
+
+
+@dataclass(frozen=True)
+class L2SizeRow:
+    """One launch.  Bytes are of one sweep, those that DRAM reads of all."""
+
+    order: str
+    sweeps: int
+    swept_bytes: int
+    own_read_bytes: int
+    own_written_bytes: int
+    law_bytes: int  # DRAM reads, by the law
+    read_bytes: int  # DRAM reads, counter
+    off_law: float  # read_bytes / law_bytes − 1
+    used_bytes: int  # C that these reads mean; 0 in cyclic order
+    of_half: float  # C over half of L2
+
+    @property
+    def good(self) -> bool:
+        """Whether the law predicts what DRAM reads."""
+        return abs(self.off_law) <= TOLERANCE
+
+
+def find_used_bytes(run: Sweeps, launched: Launched, reads: int) -> float:
+    """C, by the law, from the DRAM reads of a launch in alternating order."""
+    swept = reads - run.sweeps * launched.own_read_bytes
+    return launched.swept_bytes - (swept - launched.swept_bytes) / (run.sweeps - 1)
+
+
+def predict_reads(run: Sweeps, launched: Launched, used: float) -> float:
+    """DRAM reads of a launch if a sweep can use `used` bytes of L2."""
+    L, kept = launched.swept_bytes, used if run.alternate else 0.0
+    if used >= L:
+        kept = L
+    return run.sweeps * launched.own_read_bytes + L + (run.sweeps - 1) * (L - kept)
+
+
+@dataclass(frozen=True)
+class UsedBytes:
+    """What a sweep can use of L2: `alone` bytes, less `each` for a byte of the programs' own."""
+
+    alone: float
+    each: float
+
+    def at(self, launched: Launched) -> float:
+        """C of a launch."""
+        return self.alone - self.each * (launched.own_read_bytes + launched.own_written_bytes)
+
+
+def calibrate(
+    runs: Sequence[Sweeps], launched: Sequence[Launched], reads: Sequence[int]
+) -> UsedBytes:
+    """C without words of the programs' own, by the first run; what these take, by the last."""
+    first, last = (find_used_bytes(runs[k], launched[k], reads[k]) for k in (0, -1))
+    own = launched[-1].own_read_bytes + launched[-1].own_written_bytes
+    return UsedBytes(first, (first - last) / own)
+
+
+def _table(folder: Path) -> ReportTable:
+    runs = read_json(folder / SPEC, _Asked).runs
+    answer = read_json(folder / PROFILED, _Answer)
+    groups = read_report(folder / COUNTERS, ("dram",))
+    if not len(runs) == len(answer.rows) == len(groups):
+        raise GpuError(f"{folder} has not as many launches as runs: record it again")
+    reads = [moved_at("dram", launches).load_bytes for launches in groups]
+    used = calibrate(runs, answer.rows, reads)
+    half = int(answer.environment["l2_bytes"]) * L2_SHARE
+    rows = [
+        _row(run, launched, n, used.at(launched), half)
+        for run, launched, n in zip(runs, answer.rows, reads, strict=True)
+    ]
+    summary = (
+        f"a sweep can use {used.alone / 1e6:.2f} MB of L2, {used.alone / half:.1%} of half of it, "
+        f"less {used.each:.2f} for each byte that programs read or write of their own; "
+        f"{len(rows) - 2} other launches at most {max(abs(r.off_law) for r in rows[1:-1]):.2%} off"
+    )
+    return ReportTable(
+        [asdict(r) | {"good": r.good} for r in rows], summary, all(r.good for r in rows)
+    )
+
+
+def _row(run: Sweeps, launched: Launched, reads: int, used: float, half: float) -> L2SizeRow:
+    predicted = round(predict_reads(run, launched, used))
+    found = round(find_used_bytes(run, launched, reads)) if run.alternate else 0
+    return L2SizeRow(
+        order="alternating" if run.alternate else "cyclic",
+        sweeps=run.sweeps,
+        **asdict(launched),
+        law_bytes=predicted,
+        read_bytes=reads,
+        off_law=round(reads / predicted - 1, 5),
+        used_bytes=found,
+        of_half=round(found / half, 4),
+    )
+
+
+def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+    asked = {"runs": [asdict(run) for run in RUNS]}
+    return (WorkerRun("launch", asked, SPEC, PROFILED, COUNTERS, ("dram",)),)
+
+
+REPORT = GpuReport(
+    name="l2size",
+    plan=_plan,
+    counters=lambda given: "needed",
+    tasks={"launch": _launch_all},
+    table=_table,
+)
