@@ -51,7 +51,7 @@ CALLS = {
     "l2": tuple(f"{x} --machine h200" for x in _EVERY),
     "bounds": (_SIZES, *(x.partition(" ")[2] for x in _EVERY)),
     "tightness": (_SIZES,),
-    "verify": (f"{_SIZES} --out made",),
+    "verify": ("--N 8 --d 2 --M 64 --out made",),
     "sweep": tuple(f"--schedule {x} --out rows" for x in _EVERY),
     "collect": ("rows",),
     "roofline": (
@@ -76,6 +76,7 @@ CALLS = {
         *(f"{REPORT} --schedule {x}" for x in _EVERY),
     ),
     "gpu emit": _EVERY,
+    "gpu validate": ("--dry-run --schedule flash2",),
     "kernel cache": (f"{_SOFTMAX} --grid 1 --arg columns=8 --const BLOCK=8 --bytes 1KiB",),
 }
 BOTH = "the number 500130257 or the list 500, 130, 257"
@@ -112,17 +113,15 @@ def numbers() -> list[tuple[str, str]]:
     return found
 
 
-def list_refusals(command: str, option: str, text: str) -> list[str]:
-    """What each call of a command is refused for when an option of it is this text."""
-    found = []
+def refusals(command: str, option: str, text: str) -> Iterator[str]:
+    """What each call of a command is refused for when an option of it is this text, one by one."""
     for call in CALLS.get(command, ("--dry-run",)):
         words = [*command.split(), *shlex.split(call)]
         if option in words:
             at = words.index(option)
             del words[at : at + 2]
         done = iosim_(*words, option, text)
-        found.append(done.stderr if done.returncode == 2 else "")
-    return found
+        yield done.stderr if done.returncode == 2 else ""
 
 
 def test_no_option_reads_a_number_in_a_way_of_its_own() -> None:
@@ -156,9 +155,8 @@ def test_a_number_that_could_be_a_list_is_refused_with_both_readings(
 ) -> None:
     """Only where the option takes one number."""
     monkeypatch.chdir(tmp_path)
-    said = list_refusals(command, option, "500,130,257")
     takes_list = option in LISTS.get(command, "").split()
-    assert any(BOTH in text for text in said) != takes_list, said
+    assert any(BOTH in text for text in refusals(command, option, "500,130,257")) != takes_list
 
 
 @pytest.mark.parametrize(("command", "option"), numbers())
@@ -168,8 +166,8 @@ def test_powers_are_understood(
     """A power that no option may be is refused for its size, not for its form."""
     monkeypatch.chdir(tmp_path)
     for text in ("10^200", "10**200"):
-        said = list_refusals(command, option, text)
-        assert any(f"{text} is too large" in one for one in said), said
+        large = f"{text} is too large"
+        assert any(large in said for said in refusals(command, option, text)), text
 
 
 @pytest.mark.parametrize(
