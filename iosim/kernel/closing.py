@@ -36,7 +36,15 @@ from iosim.kernel.linear import (
 from iosim.kernel.meanings import MEANINGS, Launched, TensorBlock, TensorPointer, describe_value
 from iosim.kernel.nests import FAR, ONE, Nested, build_program
 from iosim.kernel.order import find_order
-from iosim.kernel.slicing import Needed, find_all_needed, find_callee
+from iosim.kernel.slicing import (
+    BOXES,
+    Needed,
+    box_operands,
+    find_all_needed,
+    find_callee,
+    may_refer,
+    steering_operands,
+)
 
 
 class NoClosedForm(InputError):
@@ -110,6 +118,8 @@ class Closing(Launched):
         for op in block.operations[:-1]:
             if op.name in EFFECTS:
                 EFFECTS[op.name](self, op, env)
+            elif may_refer(op):
+                self.refuse(op, f"what {op.name} moves isn't known")
             elif any(result in self.needed for result in op.results):
                 env.update(dict.fromkeys(op.results, self.calculate(op, env)))
             for result in op.results if op.name in COUNTING else ():
@@ -355,6 +365,14 @@ class Closing(Launched):
                     outcomes.append(self.follow(region, dict(env)))
         env.update(zip(op.results, _merge(outcomes), strict=True))
 
+    def run_specialize(self, op: IrOperation, env: dict[str, Any]) -> None:
+        """``ttg.warp_specialize``: its regions, one after the other."""
+        for i, region in enumerate(op.regions):
+            given = zip(region.entry.arguments, map(env.get, op.operands), strict=True)
+            values = self.follow(region, env | dict(given) if i else env)
+            if i == 0:
+                env.update(zip(op.results, values, strict=True))
+
     def run_while(self, op: IrOperation, env: dict[str, Any]) -> None:
         """``scf.while``."""
         self.refuse(op, "a loop that ends by a condition")
@@ -378,23 +396,21 @@ class Closing(Launched):
     # References.
 
     def refer_by_pointer(self, op: IrOperation, env: dict[str, Any]) -> None:
-        """``tt.load``, ``tt.store`` and atomic operations."""
-        place = env.get(op.operands[0])
+        """``tt.load``, ``tt.store``, atomic operations and copies into shared memory."""
+        place, *masks = map(env.get, steering_operands(op))
         if not isinstance(place, TensorPointer):
             self.refuse(op, f"an address: {describe_value(place)}")
-        at = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}.get(op.name, len(op.operands))
-        mask = env.get(op.operands[at]) if len(op.operands) > at else Conditions()
+        mask = masks[0] if masks else Conditions()
         env.update(dict.fromkeys(op.results, Unknown(f"data of {place.argument}")))
         self.refer(op, place.argument, mask, tile_shape(op.types[0]))
 
     def refer_by_descriptor(self, op: IrOperation, env: dict[str, Any]) -> None:
-        """``tt.descriptor_load``, ``_store`` and ``_reduce``."""
-        kind = op.name.split("_")[-1]
-        names = op.operands if kind == "load" else op.operands[:-1]
-        block, *starts = (env.get(x) for x in names)
+        """An operation of `iosim.kernel.slicing.BOXES`."""
+        name, places, conditions = box_operands(op)
+        block, *starts = map(env.get, (name, *places))
         if not isinstance(block, TensorBlock):
             self.refuse(op, f"a descriptor: {describe_value(block)}")
-        mask: Any = Conditions()
+        mask: Any = env.get(conditions[0]) if conditions else Conditions()
         for i, (start, length) in enumerate(zip(starts, block.shape, strict=True)):
             lane = linear.add(start, LinearTile((LinearSum.of(0),), "", ((i, 1),)))
             for one in (
@@ -412,7 +428,7 @@ class Closing(Launched):
         self.refer(op, block.argument, mask, block.tile)
 
     def refer_by_rows(self, op: IrOperation, env: dict[str, Any]) -> None:
-        """``tt.descriptor_gather`` and ``_scatter``."""
+        """``tt.descriptor_gather``, ``_scatter`` and the like."""
         self.refuse(op, "rows that data name")
 
     def refer(self, op: IrOperation, argument: str, mask: Any, tile: tuple[int, ...]) -> None:
@@ -431,10 +447,11 @@ class Closing(Launched):
                 index.append(
                     self.find_lanes(op, [x for x in lanes if x.lanes[0][0] == axis], length)
                 )
-            atomic = "atomic" in op.name or op.name.endswith("reduce")
+            kind = BOXES.get(op.name, "load" if op.name in LOADS else "store")
+            atomic = "atomic" in op.name or kind == "atomic"
             name, buffer = f"{argument} atomic" if atomic else argument, f"t{len(self.references)}"
             self.check_loops(op, index)
-            node = Load if op.name in ("tt.load", "tt.descriptor_load") else Store
+            node = Load if kind == "load" else Store
             self.references.append((tuple(self.path), node(buffer, name, tuple(index))))
 
     def check_loops(self, op: IrOperation, index: Sequence[Index]) -> None:
@@ -590,21 +607,24 @@ def _refers(region: IrRegion) -> bool:
 # What finds a tile by its number; a comparison may hold at the small sizes of an order only.
 COUNTING = {f"arith.{x}i" for x in ("add", "sub", "mul", "divs", "divu", "rems", "remu", "mins")}
 
+LOADS = {"tt.load", "ttg.async_copy_global_to_local"}
 # Operations that refer to memory or run regions.
 EFFECTS: dict[str, Callable[..., None]] = {
     "scf.for": Closing.run_for,
     "scf.if": Closing.run_if,
     "scf.while": Closing.run_while,
     "tt.call": Closing.run_call,
+    "ttg.warp_specialize": Closing.run_specialize,
     "tt.load": Closing.refer_by_pointer,
+    "ttg.async_copy_global_to_local": Closing.refer_by_pointer,
     "tt.store": Closing.refer_by_pointer,
     "tt.atomic_rmw": Closing.refer_by_pointer,
     "tt.atomic_cas": Closing.refer_by_pointer,
-    "tt.descriptor_load": Closing.refer_by_descriptor,
-    "tt.descriptor_store": Closing.refer_by_descriptor,
-    "tt.descriptor_reduce": Closing.refer_by_descriptor,
+    **dict.fromkeys(BOXES, Closing.refer_by_descriptor),
     "tt.descriptor_gather": Closing.refer_by_rows,
     "tt.descriptor_scatter": Closing.refer_by_rows,
+    "ttng.async_tma_gather": Closing.refer_by_rows,
+    "ttng.async_tma_scatter": Closing.refer_by_rows,
 }
 
 

@@ -95,7 +95,7 @@ def lower_kernel(
     capability: int = DEFAULT_CAPABILITY,
     passes: bool = True,
 ) -> str:
-    """The TTIR of a kernel.
+    """The TTIR of a kernel, or for a Gluon kernel, which has none, its TTGIR.
 
     Args:
         function: what ``@triton.jit`` gave.
@@ -122,6 +122,12 @@ def lower_kernel(
     backend.load_dialects(context)
     stages: dict[str, Any] = {}
     backend.add_stages(stages, parsed, source.language)
+    lower = next(iter(stages.values()))
+    if is_gluon(function):
+        from triton._C.libtriton import amd
+
+        amd.load_dialects(context)  # Triton ends the process at an operation that it can't name
+        lower = _lower_gluon
     with _triton_errors(), _compile_for(backend.target):
         module = source.make_ir(
             backend.target,
@@ -130,7 +136,30 @@ def lower_kernel(
             backend.get_module_map(),
             context,
         )
-        return str(next(iter(stages.values()))(module, {}) if passes else module)
+        return str(lower(module, {}) if passes else module)
+
+
+def is_gluon(function: Any) -> bool:
+    """Whether it is what ``@gluon.jit`` gave."""
+    return bool(getattr(function, "is_gluon", bool)())
+
+
+def _lower_gluon(module: Any, _: Any) -> Any:
+    """Triton's passes of a Gluon kernel, but for the one that makes descriptors bytes."""
+    from triton._C.libtriton import ir, passes
+
+    manager = ir.pass_manager(module.context)
+    manager.enable_debug()
+    passes.gluon.add_inliner(manager)
+    passes.gluon.add_infer_coalesced_encodings(manager)
+    passes.gluon.add_resolve_auto_encodings(manager)
+    passes.gluon.add_canonicalizer(manager)
+    passes.common.add_sccp(manager)
+    passes.ttir.add_loop_aware_cse(manager)
+    passes.gluon.add_canonicalizer(manager)
+    passes.common.add_symbol_dce(manager)
+    manager.run(module, "gluon_to_ttgir")
+    return module
 
 
 def _source(
@@ -143,7 +172,25 @@ def _source(
 
     names = list(function.arg_names)
     attributes = {(names.index(n),): [["tt.divisibility", k]] for n, k in divisible.items()}
-    return ASTSource(function, dict(signature), dict(constants), attributes)
+    if not is_gluon(function):
+        return ASTSource(function, dict(signature), dict(constants), attributes)
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    kinds = {name: _add_layout(kind) for name, kind in signature.items()}
+    return GluonASTSource(function, kinds, dict(constants), attributes)
+
+
+def _add_layout(kind: str) -> str:
+    """The type of an argument of a Gluon kernel: a descriptor without a layout has Gluon's own."""
+    match = re.fullmatch(r"tensordesc<(\w+)\[([\d, ]+)\]>", kind)
+    if match is None:
+        return kind
+    from triton.experimental.gluon.language import NVMMASharedLayout
+    from triton.language import str_to_ty
+
+    block = [int(n) for n in match[2].split(",")]
+    layout = NVMMASharedLayout.get_default_for(block, str_to_ty(match[1], None))
+    return f"{kind[:-1]},{layout!r}>"
 
 
 @contextlib.contextmanager

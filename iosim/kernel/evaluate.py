@@ -28,7 +28,7 @@ from itertools import takewhile
 import numpy as np
 
 from iosim.base.errors import InputError
-from iosim.kernel.flop import FloatOperations, block_work
+from iosim.kernel.flop import FloatOperations, block_work, operation_work
 from iosim.kernel.ir import IrBlock, IrFunction, IrOperation, IrRegion, element_type, tile_shape
 from iosim.kernel.semantics import (
     FLOATS,
@@ -40,7 +40,16 @@ from iosim.kernel.semantics import (
     type_width,
     wrap,
 )
-from iosim.kernel.slicing import Needed, find_all_needed, find_callee
+from iosim.kernel.slicing import (
+    BOXES,
+    Needed,
+    box_operands,
+    find_all_needed,
+    find_callee,
+    may_refer,
+    product_condition,
+    steering_operands,
+)
 from iosim.kernel.values import (
     GRID,
     MOST,
@@ -276,6 +285,7 @@ class _Part:
         self.needed: set[str] = set()
         self.relevant: dict[tuple[int, int], list[IrOperation]] = {}  # by block and what is needed
         self.written: set[str] = set()
+        self.read_data: set[str] = set()
         self.watch: Watch | None = None
         self.operations: Mapping[str, Meaning] = OPERATIONS
 
@@ -350,7 +360,11 @@ class _Part:
 
     def matters(self, op: IrOperation) -> bool:
         """Whether an operation must run: it has effects, or one of its results is needed."""
-        return op.name in EFFECTS or any(result in self.needed for result in op.results)
+        return (
+            op.name in EFFECTS
+            or may_refer(op)
+            or any(result in self.needed for result in op.results)
+        )
 
     def count_programs(self, active: Array) -> int:
         """How many programs of the part a mask selects; its axes may be broadcast."""
@@ -369,6 +383,8 @@ class _Part:
             self.apply(op, env)
             if self.watch is not None:
                 self.show_scalar(self.watch, op, env, active)
+        elif may_refer(op):
+            self.refuse(op, f"what {op.name} moves isn't known")
         else:
             self.refuse(op, f"an address or a bound depends on {op.name}")
 
@@ -479,6 +495,25 @@ class _Part:
             carried = [env.get(x) for x in end.operands]
         self.refuse(op, f"a loop that doesn't end within {LONGEST:,} iterations")
 
+    def run_specialize(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
+        """``ttg.warp_specialize``: regions that run at once, each by warps of its own."""
+        before, around = self.written, self.read_data
+        written: list[set[str]] = []
+        read: list[set[str]] = []
+        for i, region in enumerate(op.regions):
+            given = zip(region.entry.arguments, map(env.get, op.operands), strict=True)
+            self.written, self.read_data = set(before), set()
+            values = self.run(region, env | dict(given) if i else env, active)
+            if i == 0:
+                env.update(zip(op.results, values, strict=True))
+            written.append(self.written - before)
+            read.append(self.read_data)
+        for i, names in enumerate(read):
+            others = set().union(*(w for j, w in enumerate(written) if j != i))
+            if both := sorted(names & others):
+                self.refuse(op, f"{both[0]} steers some warps while others write it")
+        self.written, self.read_data = before.union(*written), around.union(*read)
+
     def run_branches(self, region: IrRegion, env: dict[str, Value], active: Array) -> list[Value]:
         """Run blocks that branch forward only, as for an early return; each runs at most once.
 
@@ -545,6 +580,12 @@ class _Part:
             other = env.get(op.operands[2]) if len(op.operands) > 2 else None
             env[op.results[0]] = self.fetch(op, place, mask, other, active)
 
+    def copy(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
+        """``ttg.async_copy_global_to_local``: a load into shared memory."""
+        place, *masks = (self.read(op, x, env) for x in steering_operands(op))
+        hidden = masks[0].arrays if masks else ()
+        self.refer("load", op, place, hidden, active, tile_shape(op.types[0]))
+
     def store(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
         """``tt.store``."""
         place = self.read(op, op.operands[0], env)
@@ -567,21 +608,23 @@ class _Part:
         self.refer("atomic", op, place, _mask_arrays(mask), active, tile_shape(op.types[0]))
 
     def move_tile(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
-        """``tt.descriptor_load``, ``_store`` and ``_reduce``."""
-        kind = {"load": "load", "store": "store", "reduce": "atomic"}[op.name.split("_")[-1]]
-        names = op.operands if kind == "load" else op.operands[:-1]
-        block, *starts = (self.read(op, x, env) for x in names)
-        if kind == "load":
+        """An operation of `iosim.kernel.slicing.BOXES`."""
+        name, places, conditions = box_operands(op)
+        block, *starts = (self.read(op, x, env) for x in (name, *places))
+        for condition in conditions:
+            active = active & self.read(op, condition, env).dense()
+        if op.name == "tt.descriptor_load":
             self.load_tile(op, block, starts, active, env)
             return
-        masks, places = _tile_of(block, starts)
-        self.refer(kind, op, places, masks, active, block.tile)
+        masks, at = _tile_of(block, starts)
+        self.refer(BOXES[op.name], op, at, masks, active, block.tile)
 
     def move_rows(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
-        """``tt.descriptor_gather`` and ``_scatter``: rows whose numbers are in a tile."""
+        """``tt.descriptor_gather``, ``_scatter`` and the like: rows whose numbers are in a tile."""
         kind = "load" if op.name.endswith("gather") else "store"
-        names = op.operands if kind == "load" else op.operands[:-1]
-        block, rows, column = (self.read(op, x, env) for x in names)
+        block, rows, column, *conditions = (self.read(op, x, env) for x in steering_operands(op))
+        for condition in conditions:
+            active = active & condition.dense()
         columns = block.tile[-1]
         y = SeparableTile((along(np.arange(columns), 1, 2),)).join(column.map(lambda x: lift(x, 2)))
         x = rows.map(lambda a: np.expand_dims(a, -1))
@@ -670,6 +713,7 @@ class _Part:
             )
         if place.argument in self.written:
             self.refuse(op, f"{place.argument} steers the kernel, which has written it before")
+        self.read_data.add(place.argument)
         data = np.asarray(self.launch.data[place.argument]).reshape(-1)
         offsets = place.offset.dense()
         live = np.broadcast_arrays(lift(active, offsets.ndim - GRID), offsets)[0]
@@ -690,7 +734,12 @@ class _Part:
             return out.astype(kind)
         return keep_bits(op.result_type, SeparableTile((out.astype(np.int64),)))
 
-    # Reductions.
+    # Products and reductions.
+
+    def multiply(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
+        """``ttng.tc_gen5_mma``: a product, unless its condition is false."""
+        condition = self.read(op, product_condition(op), env).dense()
+        self.work += operation_work(op) * self.count_programs(active & condition)
 
     def fold(self, op: IrOperation, env: dict[str, Value], active: Array) -> None:
         """``tt.reduce`` and ``tt.scan``; skipped if no result is needed."""
@@ -805,15 +854,18 @@ EFFECTS: dict[str, Effect] = {
     "scf.if": _Part.run_if,
     "scf.while": _Part.run_while,
     "tt.call": _Part.run_call,
+    "ttg.warp_specialize": _Part.run_specialize,
     "tt.load": _Part.load,
+    "ttg.async_copy_global_to_local": _Part.copy,
     "tt.store": _Part.store,
     "tt.atomic_rmw": _Part.update,
     "tt.atomic_cas": _Part.update,
-    "tt.descriptor_load": _Part.move_tile,
-    "tt.descriptor_store": _Part.move_tile,
-    "tt.descriptor_reduce": _Part.move_tile,
+    **dict.fromkeys(BOXES, _Part.move_tile),
     "tt.descriptor_gather": _Part.move_rows,
     "tt.descriptor_scatter": _Part.move_rows,
+    "ttng.async_tma_gather": _Part.move_rows,
+    "ttng.async_tma_scatter": _Part.move_rows,
+    "ttng.tc_gen5_mma": _Part.multiply,
     "tt.reduce": _Part.fold,
     "tt.scan": _Part.fold,
 }

@@ -25,6 +25,8 @@ _ONE = {
     "tt.extern_elementwise",
 }
 
+PRODUCTS = {"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma"}
+
 
 @dataclass(frozen=True)
 class FloatOperations:
@@ -52,9 +54,13 @@ class FloatOperations:
 
 
 def block_work(block: IrBlock) -> FloatOperations:
-    """The work of a block's own operations, once; inner loops and branches aside."""
+    """The work of a block's own operations, once; inner loops and branches aside.
+
+    Products that a condition may leave out are aside, too.
+    """
     if block.work is None:
-        block.work = sum((operation_work(op) for op in block.operations), FloatOperations())
+        always = (op for op in block.operations if op.name != "ttng.tc_gen5_mma")
+        block.work = sum((operation_work(op) for op in always), FloatOperations())
     work: FloatOperations = block.work
     return work
 
@@ -66,7 +72,7 @@ def operation_work(op: IrOperation) -> FloatOperations:
     >>> operation_work(parse_operation("%e = math.exp2 %x : tensor<64x32xf32>"))
     FloatOperations(products=0, rest=2048)
     """
-    if op.name in ("tt.dot", "tt.dot_scaled"):
+    if op.name in PRODUCTS:
         first, result = tile_shape(op.types[0]), tile_shape(op.types[-1])
         packed = 2 if op.name == "tt.dot_scaled" and "e2m1" in op.text.split("lhs =")[-1][:8] else 1
         return FloatOperations(2 * math.prod(result) * first[-1] * packed)

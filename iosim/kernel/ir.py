@@ -17,6 +17,7 @@ _NAME = re.compile(r'^"?([a-z_]\w*(?:\.\w+)+)"?')
 _VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?")
 _ALIAS = re.compile(r"^(#loc\d*) = (loc\(.*\))$")
 _LOCATION = re.compile(r"#loc\d*")
+_SIDE_BY_SIDE = re.compile(r"(?:default|partition\d+(\(.*\)) num_warps\(\d+\)) \{$")
 _FILE = re.compile(r'loc\("([^"]*)":(\d+):(\d+)')
 _ATTRIBUTE = re.compile(r"([\w.]+)\s*=\s*")
 _OPENING, _CLOSING = "([{<", ")]}>"
@@ -139,6 +140,18 @@ def pointee_tile(type_: str) -> str:
     return f"tensor<{''.join(f'{n}x' for n in shape)}{element}>" if shape else element
 
 
+def descriptor_tile(type_: str) -> tuple[int, ...]:
+    """The tile of a descriptor's or a block pointer's type.
+
+    >>> descriptor_tile("<f16>, <32x16xf16>"), descriptor_tile("!tt.ptr<tensor<8x4xf16>>")
+    ((32, 16), (8, 4))
+    """
+    if shape := tile_shape(type_):
+        return shape
+    match = re.search(r"<((?:\d+x)+)", type_)
+    return tuple(int(n) for n in match[1].split("x") if n) if match else ()
+
+
 def parse_module(text: str) -> dict[str, IrFunction]:
     """The functions of a module, by name.
 
@@ -208,6 +221,8 @@ class _Reader:
             self.close(line)
         elif line.startswith("^"):
             self.begin_block(line)
+        elif match := _SIDE_BY_SIDE.match(line):
+            self.begin_partition(match[1] or "()")
         else:
             self.add(line)
 
@@ -227,6 +242,14 @@ class _Reader:
             operation.types = split_types(f" {rest}".split(" : ", 1)[1])
         operation.attributes |= read_attributes(rest)
         operation.location = self.resolve(location)
+
+    def begin_partition(self, parameters: str) -> None:
+        """A region of ``ttg.warp_specialize``, which stands below the operation itself."""
+        around = self.open[-1]
+        assert around is not None
+        operation = around.regions[-1].blocks[-1].operations[-1]
+        operation.regions.append(IrRegion([IrBlock("", *_read_parameters(parameters[1:-1]))]))
+        self.open.append(operation)
 
     def begin_block(self, line: str) -> None:
         """A block's label, with the values that it is given."""
@@ -406,7 +429,7 @@ def _region_arguments(operation: IrOperation) -> tuple[tuple[str, ...], tuple[st
 def _end_block(block: IrBlock) -> None:
     """Add the end that Triton leaves out where a block gives no values."""
     last = block.operations[-1].name if block.operations else ""
-    if not last.endswith((".yield", ".return", ".condition")) and not last.startswith("cf."):
+    if not last.endswith(("yield", "return", ".condition")) and not last.startswith("cf."):
         block.operations.append(IrOperation("scf.yield"))
 
 

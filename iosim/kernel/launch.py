@@ -138,7 +138,8 @@ def _read_descriptors(
             raise InputError(f'{name} is a descriptor: give its shape, like --desc "{name}=[M,K]"')
         shape, *rest = (_read_list(x, names) for x in given[name].split(":"))
         strides = rest[0] if rest else [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-        if not len(shape) == len(strides) == kind.count(",") + 1:
+        axes = kind.partition("]")[0].count(",") + 1
+        if not len(shape) == len(strides) == axes:
             raise InputError(f"--desc {name}={given[name]} has other axes than {kind}")
         out[name] = (tuple(shape), tuple(strides))
     return out

@@ -13,7 +13,7 @@ from typing import Any
 
 from iosim.kernel import linear
 from iosim.kernel.grid import AXES, GridAxis
-from iosim.kernel.ir import IrOperation, tile_shape
+from iosim.kernel.ir import IrOperation, descriptor_tile, tile_shape
 from iosim.kernel.linear import (
     Condition,
     Conditions,
@@ -24,7 +24,6 @@ from iosim.kernel.linear import (
     SizeProduct,
     Unknown,
 )
-from iosim.kernel.semantics import descriptor_tile
 
 
 @dataclass
@@ -219,6 +218,8 @@ MEANINGS: dict[str, Callable[..., Any]] = {
     "tt.make_range": _range,
     "tt.splat": _pass_on,
     "tt.broadcast": _pass_on,
+    "ttg.convert_layout": _pass_on,
+    "gluon.set_auto_layout": _pass_on,
     "tt.addptr": _pass_on,
     "tt.expand_dims": _relabel(_expand),
     "tt.trans": _relabel(_transpose),

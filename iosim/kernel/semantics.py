@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.kernel.ir import IrOperation, element_type, tile_shape
+from iosim.kernel.ir import IrOperation, descriptor_tile, element_type, tile_shape
 from iosim.kernel.values import (
     GRID,
     Array,
@@ -408,18 +408,6 @@ def make_descriptor(op: IrOperation, pointer: Pointer, *rest: SeparableTile) -> 
     return Descriptor(pointer, shape, strides, tile, starts)
 
 
-def descriptor_tile(type_: str) -> tuple[int, ...]:
-    """The tile of a descriptor's or a block pointer's type.
-
-    >>> descriptor_tile("<f16>, <32x16xf16>"), descriptor_tile("!tt.ptr<tensor<8x4xf16>>")
-    ((32, 16), (8, 4))
-    """
-    if shape := tile_shape(type_):
-        return shape
-    match = re.search(r"<((?:\d+x)+)", type_)
-    return tuple(int(n) for n in match[1].split("x") if n) if match else ()
-
-
 def advance(op: IrOperation, block: Descriptor, *steps: SeparableTile) -> Descriptor:
     """``tt.advance``: a block pointer, further on."""
     starts = tuple(a.join(b) for a, b in zip(block.starts, steps, strict=True))
@@ -498,6 +486,8 @@ OPERATIONS: dict[str, Meaning] = {
     "tt.make_range": make_range,
     "tt.splat": _move(_splat),
     "tt.broadcast": lambda op, x: x,
+    "ttg.convert_layout": lambda op, x: x,
+    "gluon.set_auto_layout": lambda op, x: x,
     "tt.expand_dims": _move(_expand),
     "tt.trans": _move(_transpose),
     "tt.reshape": reshape,

@@ -9,7 +9,14 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
-from iosim.kernel.ir import IrBlock, IrFunction, IrOperation, IrRegion, walk
+from iosim.kernel.ir import (
+    IrBlock,
+    IrFunction,
+    IrOperation,
+    IrRegion,
+    descriptor_tile,
+    walk,
+)
 
 # IrOperation → which of its operands say where it goes, and for whom.
 STEERING: dict[str, slice] = {
@@ -20,12 +27,46 @@ STEERING: dict[str, slice] = {
     "scf.condition": slice(0, 1),
     "cf.cond_br": slice(0, 1),
     "cf.switch": slice(0, 1),
-    "tt.descriptor_load": slice(0, None),
     "tt.descriptor_gather": slice(0, None),
-    "tt.descriptor_store": slice(0, -1),
     "tt.descriptor_scatter": slice(0, -1),
-    "tt.descriptor_reduce": slice(0, -1),
+    "ttng.async_tma_scatter": slice(0, -1),
 }
+# Reference → its kind, for each operation that moves a box of a descriptor.
+BOXES = {
+    "tt.descriptor_load": "load",
+    "tt.descriptor_store": "store",
+    "tt.descriptor_reduce": "atomic",
+    "ttng.async_tma_copy_global_to_local": "load",
+    "ttng.async_tma_copy_local_to_global": "store",
+    "ttng.async_tma_reduce": "atomic",
+}
+
+# Operations on layouts, shared memory, tensor memory and barriers: no words of the slow memory.
+_LOCAL = {
+    "ttg": """async_commit_group async_wait barrier convert_layout fp4_to_fp local_alloc
+        local_atomic_scatter_rmw local_barrier local_dealloc local_gather local_load local_scatter
+        local_store memdesc_index memdesc_reinterpret memdesc_reshape memdesc_subslice memdesc_trans
+        warp_id warp_return warp_yield""",
+    "ttng": """arrive_barrier async_copy_mbarrier_arrive async_shared_store async_tma_store_wait
+        barrier_expect cluster_arrive cluster_barrier cluster_wait fence_async_shared
+        fence_mbarrier_init_release_cluster init_barrier inval_barrier tc_gen5_commit tmem_alloc
+        tmem_copy tmem_load tmem_store tmem_subslice tmem_wait wait_barrier warp_group_dot
+        warp_group_dot_wait""",
+}
+_SILENT = {f"{dialect}.{name}" for dialect, names in _LOCAL.items() for name in names.split()}
+_KNOWN = {"arith", "cf", "gluon", "gpu", "llvm", "math", "scf", "tt", "ub"}
+
+
+def may_refer(op: IrOperation) -> bool:
+    """Whether an operation of a GPU's own dialect may move words of the slow memory.
+
+    >>> from iosim.kernel.ir import parse_operation
+    >>> may_refer(parse_operation("%v = amdg.buffer_load %p[%i] : tensor<8xf32>"))
+    True
+    >>> may_refer(parse_operation("%a = ttg.local_alloc : () -> !ttg.memdesc<8xf32>"))
+    False
+    """
+    return op.name not in _SILENT and op.name.split(".")[0] not in _KNOWN
 
 
 def steering_operands(op: IrOperation) -> tuple[str, ...]:
@@ -37,7 +78,33 @@ def steering_operands(op: IrOperation) -> tuple[str, ...]:
     """
     if op.name in ("tt.store", "tt.atomic_rmw"):
         return op.operands[:1] + op.operands[2:]
+    if op.name == "ttg.async_copy_global_to_local":
+        return op.operands[:1] + op.operands[2:3]
+    if op.name in BOXES:
+        block, starts, when = box_operands(op)
+        return (block, *starts, *when)
+    if op.name == "ttng.async_tma_gather":
+        return op.operands[:3] + op.operands[-1:]
+    if op.name == "ttng.tc_gen5_mma":
+        return (product_condition(op),)
     return op.operands[STEERING[op.name]] if op.name in STEERING else ()
+
+
+def box_operands(op: IrOperation) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Of an operation of `BOXES`: its descriptor, where the box begins, and whether it is moved.
+
+    >>> from iosim.kernel.ir import parse_operation
+    >>> box_operands(parse_operation("tt.descriptor_store %d[%i], %x : !tt.tensordesc<8xf16>"))
+    ('%d', ('%i',), ())
+    """
+    end = 1 + len(descriptor_tile(op.types[0]))
+    when = op.operands[-1:] if op.name.endswith("global_to_local") else ()
+    return op.operands[0], op.operands[1:end], when
+
+
+def product_condition(op: IrOperation) -> str:
+    """The operand of ``ttng.tc_gen5_mma`` that says whether it multiplies."""
+    return op.operands[op.text.split("]")[0].count("%") + 1]
 
 
 Needed = Mapping[tuple[str, bool], set[str]]
@@ -121,6 +188,13 @@ def _link(op: IrOperation, sources: dict[str, list[str]]) -> None:
             sources[name] += [init, value]
             sources[result] += [init, value, name]
         sources[op.regions[0].entry.arguments[0]] += op.operands[:3]
+    elif op.name == "ttg.warp_specialize":
+        default, *others = op.regions
+        for result, value in zip(op.results, _terminator(default.entry).operands, strict=True):
+            sources[result].append(value)
+        for region in others:
+            for name, value in zip(region.entry.arguments, op.operands, strict=True):
+                sources[name].append(value)
     elif op.name == "scf.if":
         for region in op.regions:
             for result, value in zip(op.results, _terminator(region.entry).operands, strict=False):

@@ -126,7 +126,8 @@ def _add_argument(launch: KernelCall, name: str, value: Any) -> None:
     elif hasattr(value, "block_shape"):
         dtype = _format_dtype(value.base)
         block = ",".join(map(str, value.block_shape))
-        launch.types[name] = f"tensordesc<{dtype}[{block}]>"
+        layout = f",{value.layout!r}" if hasattr(value, "layout") else ""  # a Gluon kernel's
+        launch.types[name] = f"tensordesc<{dtype}[{block}]{layout}>"
         launch.descriptors[name] = (tuple(value.shape), tuple(value.strides))
     elif hasattr(value, "dtype"):
         launch.types[name] = f"*{_format_dtype(value)}"
