@@ -261,7 +261,8 @@ def print_count(answer: KernelCount) -> None:
     """The table and the lines below it."""
     x, y, z = answer.grid
     click.echo(
-        f"{answer.kernel}: {answer.programs:,} programs, {x:,} x {y:,} x {z:,}; words by its TTIR"
+        f"{answer.kernel}: {answer.programs:,} programs, {x:,} x {y:,} x {z:,}; "
+        f"words by its {answer.ir}"
     )
     opt.print_rows(to_rows(answer), COLUMNS)
     for line in to_lines(answer):

@@ -1,4 +1,4 @@
-"""Counts any Triton kernel from its own IR (TTIR), without a GPU.
+"""Counts any Triton kernel from its own IR, without a GPU: TTIR, or in Gluon TTGIR.
 
 ``iosim kernel`` and `trace` (a kernel's own launch in Python) call it.  `source` finds the function
 in a file, `launch` has its arguments, `compiler` and `ir` give the IR, `slicing`, `semantics` and

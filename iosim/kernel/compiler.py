@@ -128,7 +128,7 @@ def lower_kernel(
 
         amd.load_dialects(context)  # Triton ends the process at an operation that it can't name
         lower = _lower_gluon
-    with _triton_errors(), _compile_for(backend.target):
+    with _triton_errors(is_gluon(function)), _compile_for(backend.target):
         module = source.make_ir(
             backend.target,
             parsed,
@@ -213,7 +213,7 @@ def _compile_for(target: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _triton_errors() -> Iterator[None]:
+def _triton_errors(gluon: bool = False) -> Iterator[None]:
     """Triton's own complaint, in one line."""
     from triton.compiler.errors import CompilationError
 
@@ -223,7 +223,8 @@ def _triton_errors() -> Iterator[None]:
     except CompilationError as error:
         raise InputError(f"Triton can't compile this kernel: {_one_line(error)}") from None
     except RuntimeError as error:  # of its IR's own check, which gives no line
-        raise InputError(f"Triton can't compile this kernel: {error}: is a --type wrong?") from None
+        wrong = "is a --type wrong, or a layout?" if gluon else "is a --type wrong?"
+        raise InputError(f"Triton can't compile this kernel: {error}: {wrong}") from None
 
 
 def _one_line(error: Exception) -> str:

@@ -31,7 +31,7 @@ from iosim.kernel.words import ArgumentTraffic, WordCounter
 
 @dataclass(frozen=True)
 class KernelCount(Tabled):
-    """What a launch of a kernel moves and computes, by its TTIR.
+    """What a launch of a kernel moves and computes, by its IR.
 
     Attributes:
         kernel: its name.
@@ -44,6 +44,7 @@ class KernelCount(Tabled):
         remarks: what was assumed.
         repeated: what one program reads more often than once.
         wrapped: what one program reads beyond an edge, where a remainder wraps its tile.
+        ir: which IR was read: TTIR, or of a Gluon kernel TTGIR.
 
     >>> from iosim.kernel import count_kernel, describe_launch, load_kernel
     >>> softmax = load_kernel("docs/examples/softmax.py::softmax")
@@ -65,6 +66,7 @@ class KernelCount(Tabled):
     remarks: list[str] = field(default_factory=list)
     repeated: list[RepeatedRead] = field(default_factory=list)
     wrapped: list[WrappedRead] = field(default_factory=list)
+    ir: str = "TTIR"
 
     html_by = "iosim.kernel.show:to_html"
     table_by = "iosim.kernel.show:to_table"
@@ -189,6 +191,7 @@ def count_kernel(
         launch.remarks,
         find_repeated_reads(functions, launch.to_evaluate()) if reuse else [],
         find_wrapped_reads(functions, launch.to_evaluate()) if reuse else [],
+        launch.source.ir,
     )
 
 

@@ -1,8 +1,9 @@
 """Words of tiles that are live at once in one program of a kernel, from its IR.
 
-A tile is a floating-point value with axes, or what a load gave.  An operation of each element by
-itself writes over an operand that nothing reads afterwards.  Registers and shared memory of a
-compiled kernel are another number, which `iosim.kernel.compiler` reads.
+A tile is a floating-point value with axes, or what a load gave, and in Gluon a place in shared or
+tensor memory that is no barrier; warps that run at once have theirs at once.  An operation of each
+element by itself writes over an operand that nothing reads afterwards.  Registers and shared memory
+of a compiled kernel are another number, which `iosim.kernel.compiler` reads.
 
 Of the kernels that iosim emits, with whole fp32 tiles, the words are the schedule's own peak, and
 (`tests/kernel/test_emitted.py`):
@@ -21,6 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from iosim.kernel.flop import PRODUCTS
 from iosim.kernel.ir import (
     IrBlock,
     IrFunction,
@@ -33,9 +35,32 @@ from iosim.kernel.ir import (
 from iosim.kernel.semantics import is_float, type_width
 
 # What shows a tile in another shape and stores none.
-_VIEWS = {"tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans"}
+_VIEWS = {
+    "tt.splat",
+    "tt.broadcast",
+    "tt.expand_dims",
+    "tt.reshape",
+    "tt.trans",
+    "ttg.convert_layout",
+    "ttg.memdesc_index",
+    "ttg.memdesc_reinterpret",
+    "ttg.memdesc_reshape",
+    "ttg.memdesc_subslice",
+    "ttg.memdesc_trans",
+    "ttng.tmem_subslice",
+    "ttng.warp_group_dot_wait",
+}
 # What reads all of its operands before, and writes none of its own over them.
-_APART = {"tt.dot", "tt.dot_scaled", "tt.reduce", "tt.scan", "tt.load", "tt.descriptor_load"}
+_APART = PRODUCTS | {
+    "tt.reduce",
+    "tt.scan",
+    "tt.load",
+    "tt.descriptor_load",
+    "ttg.local_alloc",
+    "ttg.local_load",
+    "ttng.tmem_alloc",
+    "ttng.tmem_load",
+}
 
 
 @dataclass(frozen=True)
@@ -75,8 +100,11 @@ class _Liveness:
     def _learn(self, op: IrOperation) -> None:
         """What the results of an operation take."""
         if op.name in _VIEWS and op.operands:
-            self.views[op.results[0]] = op.operands[0]
+            self.views |= zip(op.results, op.operands, strict=False)
             return
+        if op.name == "ttg.warp_specialize":
+            for region in op.regions[1:]:
+                self.views |= zip(region.entry.arguments, op.operands, strict=True)
         if op.name == "arith.constant":
             return
         if op.name == "scf.for":
@@ -86,9 +114,10 @@ class _Liveness:
                 self._size(name, type_)
                 self._size(result, type_)
             return
-        loads = "load" in op.name or op.name == "tt.descriptor_gather"
+        counts = "load" in op.name or op.name == "tt.descriptor_gather"
+        counts |= op.name == "ttg.local_alloc" and element_type(op.result_type) != "i64"
         for result in op.results:
-            self._size(result, op.result_type, loads)
+            self._size(result, op.result_type, counts)
 
     def _size(self, name: str, type_: str, counts: bool = False) -> None:
         shape = tile_shape(type_)
@@ -124,17 +153,33 @@ class _Liveness:
             self.walk_block(block, around | self.tiles(block.operations[-1].operands))
             self.measure(op, around | carried)
             return before | around
+        if op.name == "ttg.warp_specialize":
+            self.add_up(op, before)
+            return before
         for region in op.regions:
             if not op.name.startswith("tt."):
                 for block in region.blocks:
                     before |= self.walk_block(block, after - results)
         if op.name in _APART:
-            last = operands if op.name != "tt.dot" else operands - self.tiles(op.operands[2:3])
+            sums = op.name in ("tt.dot", "ttng.warp_group_dot")
+            last = operands - self.tiles(op.operands[2:3]) if sums else operands
             self.measure(op, after | results | last)
         else:
             self.measure(op, after | results)
             self.measure(op, before)
         return before
+
+    def add_up(self, op: IrOperation, around: set[str]) -> None:
+        """Measure regions that run at once: what is live around them, and the most of each."""
+        peak, self.peak = self.peak, Footprint()
+        self.measure(op, around)
+        shared = total = self.peak
+        for region in op.regions:
+            self.peak = shared
+            self.walk_block(region.entry, around)
+            own = self.peak.words - shared.words, self.peak.bytes - shared.bytes
+            total = Footprint(total.words + own[0], total.bytes + own[1], total.line)
+        self.peak = max(peak, total, key=lambda x: x.bytes)
 
     def read_around(self, region: IrRegion) -> set[str]:
         """The tiles that a loop reads in each iteration, and that come from outside of it."""

@@ -16,19 +16,24 @@ from typing import Any
 _SWITCHES = {"warp_specialize", "flatten", "disallow_acc_multi_buffer", "num_stages"}
 # Methods, or functions of ``tl``, that give the same pointer, perhaps further on.
 _KEEPS = {"to", "cast", "advance", "multiple_of", "make_block_ptr"}
+# What refers to memory, and which of its arguments is the pointer.
 _REFERS = {
-    "load",
-    "store",
-    "atomic_add",
-    "atomic_max",
-    "atomic_min",
-    "atomic_xchg",
-    "atomic_cas",
-    "atomic_and",
-    "atomic_or",
-    "atomic_xor",
-    "make_block_ptr",
-    "make_tensor_descriptor",
+    "load": 0,
+    "store": 0,
+    "atomic_add": 0,
+    "atomic_max": 0,
+    "atomic_min": 0,
+    "atomic_xchg": 0,
+    "atomic_cas": 0,
+    "atomic_and": 0,
+    "atomic_or": 0,
+    "atomic_xor": 0,
+    "make_block_ptr": 0,
+    "make_tensor_descriptor": 0,
+    "async_load": 1,
+    "async_copy_global_to_shared": 1,
+    "buffer_load": 0,
+    "buffer_store": 1,
 }
 
 
@@ -94,10 +99,11 @@ def is_pointer(function: Any, name: str, depth: int = 0) -> bool:
         if not isinstance(node, ast.Call):
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        if called in _REFERS and node.args and _base(node.args[0]) & flows:
+        where = _REFERS.get(called, len(node.args))
+        if where < len(node.args) and _base(node.args[where]) & flows:
             return True
         if called in _REFERS and any(
-            k.arg in ("base", "pointer") and _base(k.value) & flows for k in node.keywords
+            k.arg in ("base", "pointer", "ptr") and _base(k.value) & flows for k in node.keywords
         ):
             return True
         for (callee, inner), value in _passed(function, node):
@@ -133,7 +139,7 @@ def _base(node: ast.expr) -> set[str]:
 
 
 def _is_module(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id in ("tl", "language")
+    return isinstance(node, ast.Name) and node.id in ("tl", "language", "gl", "ttgl")
 
 
 def _passed(function: Any, call: ast.Call) -> Iterator[tuple[tuple[Any, str], ast.expr]]:

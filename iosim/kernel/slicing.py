@@ -207,7 +207,7 @@ def _link(op: IrOperation, sources: dict[str, list[str]]) -> None:
         for result, name, value in zip(op.results, after.arguments, passed, strict=True):
             sources[name].append(value)
             sources[result].append(value)
-    else:
+    elif op.name not in ("ttg.local_load", "ttng.tmem_load"):  # whose words aren't known
         inner = [_terminator(r.entry).operands for r in op.regions]
         for result in op.results:
             sources[result] += [*op.operands, *(x for values in inner for x in values)]

@@ -1,4 +1,4 @@
-"""Find a ``@triton.jit`` function in a file, whatever else the file does when it is imported."""
+"""Find a kernel in a file, whatever else the file does when it is imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from iosim.base.errors import InputError, closest
 from iosim.base.python_file import run_statements
-from iosim.kernel.compiler import load_triton
+from iosim.kernel.compiler import is_gluon, load_triton
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class KernelSource:
     """A kernel, and what its decorators know of its constants.
 
     Attributes:
-        function: what ``@triton.jit`` gave.
+        function: what ``@triton.jit`` or ``@gluon.jit`` gave.
         configs: of ``@triton.autotune``: the constants of each, with ``num_warps`` and the like.
         heuristics: of ``@triton.heuristics``: name → function of all arguments.
         failures: names of the file that a failing statement would have given, and why it failed.
@@ -36,6 +36,11 @@ class KernelSource:
     def name(self) -> str:
         """The function's name."""
         return str(self.function.fn.__name__)
+
+    @property
+    def ir(self) -> str:
+        """The IR that its words are counted in."""
+        return "TTGIR" if is_gluon(self.function) else "TTIR"
 
     @property
     def arguments(self) -> list[str]:
@@ -76,10 +81,10 @@ def load_kernel(place: str) -> KernelSource:
         kernels = [n for n, x in names.items() if is_kernel(x)]
         why = f" ({failures[name]})" if name in failures else ""
         if not kernels:
-            raise InputError(f"{file} has no @triton.jit function{why}")
+            raise InputError(f"{file} has no @triton.jit or @gluon.jit function{why}")
         raise InputError(f"{file} has no function {name!r}{why}: {closest(name, kernels)}")
     if not is_kernel(names[name]):
-        raise InputError(f"{name} of {file} is no @triton.jit function")
+        raise InputError(f"{name} of {file} is no @triton.jit or @gluon.jit function")
     return replace(unwrap_kernel(names[name]), failures=failures)
 
 

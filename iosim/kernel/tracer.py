@@ -65,8 +65,8 @@ def trace(kernel: Any, gpu: str | None = None) -> _Launcher:
     """A kernel to launch without a GPU; a launch gives its `KernelCount`.
 
     Args:
-        kernel: what ``@triton.jit`` gave, perhaps with an autotuner or heuristics around it, or
-            what `load_kernel` found.
+        kernel: what ``@triton.jit`` or ``@gluon.jit`` gave, perhaps with an autotuner or heuristics
+            around it, or what `load_kernel` found.
         gpu: a GPU to compile for, such as ``h100``.
 
     Raises:
@@ -85,7 +85,8 @@ def trace(kernel: Any, gpu: str | None = None) -> _Launcher:
     if isinstance(kernel, KernelSource):
         return _Launcher(kernel, gpu)
     if not is_kernel(kernel):
-        raise InputError(f"{getattr(kernel, '__name__', kernel)!r} is no @triton.jit function")
+        name = getattr(kernel, "__name__", kernel)
+        raise InputError(f"{name!r} is no @triton.jit or @gluon.jit function")
     return _Launcher(unwrap_kernel(kernel), gpu)
 
 

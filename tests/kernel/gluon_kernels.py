@@ -131,18 +131,18 @@ def by_hand_softmax_whole(program, columns, BLOCK, **_):
 
 
 @gluon.jit
-def matmul_staged(a, b, c, M, N, K, BM: gl.constexpr, BN: gl.constexpr, BK: gl.constexpr):
-    row = gl.program_id(0) * BM + gl.arange(0, BM, gl.SliceLayout(1, TILE))[:, None]
-    column = gl.program_id(1) * BN + gl.arange(0, BN, gl.SliceLayout(0, TILE))[None, :]
+def matmul_staged(a, b, c, M, N, K, B: gl.constexpr, BK: gl.constexpr):
+    row = gl.program_id(0) * B + gl.arange(0, B, gl.SliceLayout(1, TILE))[:, None]
+    column = gl.program_id(1) * B + gl.arange(0, B, gl.SliceLayout(0, TILE))[None, :]
     down = gl.arange(0, BK, gl.SliceLayout(1, TILE))[:, None]
     across = gl.arange(0, BK, gl.SliceLayout(0, TILE))[None, :]
-    of_a = gl.allocate_shared_memory(gl.float16, [2, BM, BK], SHARED)
-    of_b = gl.allocate_shared_memory(gl.float16, [2, BK, BN], SHARED)
-    left: gl.constexpr = gl.DotOperandLayout(0, MMA, 2)
-    right: gl.constexpr = gl.DotOperandLayout(1, MMA, 2)
-    total = gl.zeros([BM, BN], gl.float32, MMA)
+    of_a = gl.allocate_shared_memory(gl.float32, [2, B, BK], SHARED)
+    of_b = gl.allocate_shared_memory(gl.float32, [2, BK, B], SHARED)
+    left: gl.constexpr = gl.DotOperandLayout(0, MMA, 1)
+    right: gl.constexpr = gl.DotOperandLayout(1, MMA, 1)
+    total = gl.zeros([B, B], gl.float32, MMA)
     steps = gl.cdiv(K, BK)
-    for k in range(0, steps + 1):
+    for k in range(steps + 1):
         if k < steps:  # a step ahead of the product
             kept = (row < M) & (k * BK + across < K)
             load_async(of_a.index(k % 2), a + row * K + k * BK + across, mask=kept)
@@ -160,8 +160,8 @@ def matmul_staged(a, b, c, M, N, K, BM: gl.constexpr, BN: gl.constexpr, BK: gl.c
 
 def launch_matmul_staged(rng):
     m, n, k = draw(rng, 100, 70, 70)
-    a, b, c = np.zeros((m, k), "f2"), np.zeros((k, n), "f2"), np.zeros((m, n), "f4")
-    sizes = {"M": m, "N": n, "K": k, "BM": 32, "BN": 32, "BK": 16}
+    a, b, c = np.zeros((m, k), "f4"), np.zeros((k, n), "f4"), np.zeros((m, n), "f4")
+    sizes = {"M": m, "N": n, "K": k, "B": 32, "BK": 16}
     return (triton.cdiv(m, 32), triton.cdiv(n, 32)), {"a": a, "b": b, "c": c, **sizes}
 
 
@@ -253,7 +253,7 @@ def by_hand_shifted_boxes(program, rows, columns, shift, most, **_):
 
 @gluon.jit
 def takes_boxes(x, full, free, tiles, steps):
-    for k in range(0, steps):
+    for k in range(steps):
         mbarrier.wait(free.index(k % 2), k // 2 % 2 ^ 1)
         mbarrier.expect(full.index(k % 2), x.block_type.nbytes)
         load_box(x, [gl.program_id(0) * 16, k * 16], full.index(k % 2), tiles.index(k % 2))
@@ -263,7 +263,7 @@ def takes_boxes(x, full, free, tiles, steps):
 def adds_up(y, lengths, full, free, tiles, steps):
     row = gl.arange(0, 16, gl.SliceLayout(1, TILE))
     total = gl.zeros([16], gl.float32, gl.SliceLayout(1, TILE))
-    for k in range(0, steps):
+    for k in range(steps):
         mbarrier.wait(full.index(k % 2), k // 2 % 2)
         total += gl.sum(tiles.index(k % 2).load(TILE).to(gl.float32), 1)
         mbarrier.arrive(free.index(k % 2), count=1)
@@ -348,3 +348,35 @@ def by_hand_gathered(program, x, index, **_):
             if i < x.shape[0]:
                 yield "load", "x", 64 * i + j
                 yield "store", "y", 64 * i + j
+
+
+@gluon.jit
+def buffered(y, x, n, BLOCK: gl.constexpr):
+    at = gl.program_id(0) * BLOCK + gl.arange(0, BLOCK, LINE)
+    value = gl.amd.cdna3.buffer_load(x, at, mask=at < n)
+    gl.store(y + at, value, mask=at < n)
+
+
+@gluon.jit
+def steered_by_tile(y, x, BLOCK: gl.constexpr):
+    at = gl.arange(0, BLOCK, LINE)
+    tile = gl.allocate_shared_memory(gl.int32, [BLOCK], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    load_async(tile, x + at)
+    async_copy.wait_group(0)
+    gl.store(y + tile.load(LINE), 1.0)
+
+
+@gluon.jit
+def marks(flags):
+    gl.store(flags, 1)
+
+
+@gluon.jit
+def looks(y, flags):
+    if gl.load(flags + 1) > 0:
+        gl.store(y, 1.0)
+
+
+@gluon.jit
+def watched(y, flags):
+    gl.warp_specialize([(looks, (y, flags)), (marks, (flags,))], [1], [24])

@@ -25,6 +25,8 @@ import sizes
 from hypothesis import given
 from hypothesis import strategies as st
 from test_gpu_blocks import CASES, PROGRAMS, bound
+from test_gpu_hopper import CASES as ON_HOPPER
+from test_gpu_hopper import STYLES
 from test_gpu_masks import PROBLEMS, SUPPORTED, tiles_of
 
 import iosim
@@ -32,8 +34,10 @@ from iosim.core.program import ops, values
 from iosim.core.program.block_masks import masks
 from iosim.core.units import bytes_of
 from iosim.gpu import emit
-from iosim.gpu.emitter import layout
+from iosim.gpu.emitter import hopper, layout
+from iosim.gpu.emitter.bulk import bulk_bytes
 from iosim.gpu.reports._draw import drawn_jobs
+from iosim.gpu.run.bulk import descriptors
 from iosim.gpu.run.job import Job
 from iosim.gpu.run.launch import load_kernels
 from iosim.gpu.run.memory import TORCH_NAMES, dtype_of, pack
@@ -48,6 +52,10 @@ class Outline:
 
     def __init__(self, dtype: str) -> None:
         self.dtype = f"torch.{TORCH_NAMES[dtype]}"
+
+    def data_ptr(self) -> int:
+        """Where it would be."""
+        return 0
 
 
 def draw_positions(tensor: Any, instance: Any) -> Any:
@@ -149,6 +157,32 @@ def test_whole_tiles(name, side, monkeypatch):
     # there twice, an old one and a new one: `iosim.kernel.footprint`.
     block = 1024 if "load_vector" in emit(instance).source else 0
     assert peak <= max(c.footprint.words for c in counts) <= peak + block + 4 * side
+
+
+@pytest.mark.numbers
+@pytest.mark.parametrize("style", ["", STYLES[-1]])
+@pytest.mark.parametrize(("problem", "tiles"), ON_HOPPER)
+def test_kernels_for_hopper(problem, tiles, style, monkeypatch):
+    """Boxes of Gluon kernels: with what lies beyond the tensor, the bytes of bulk copies."""
+    monkeypatch.setattr(hopper, "PROGRAMS", 2)
+    algorithm = iosim.algorithm("flash2")
+    instance = iosim.bind(algorithm.program_for(problem), problem.sizes, tiles)
+    emitted = emit(instance, target="hopper", style=style)
+    functions = load_kernels(emitted)
+    outlines = {t.name: Outline("fp16") for t in instance.program.tensors}
+    asked: Counter[tuple[str, str]] = Counter()
+    stored: Counter[str] = Counter()
+    for kernel in emitted.kernels:
+        boxes = descriptors(kernel, instance, outlines)
+        function = functions[kernel.name]
+        count = trace(function)[kernel.grid,](*boxes, Outline("int64"), COUNT=False)
+        names = dict(zip(function.arg_names, (box.tensor for box in kernel.boxes), strict=False))
+        for (kind, argument), traffic in count.traffic.items():
+            asked[kind, names[argument]] += (traffic.words + traffic.hidden) * traffic.width
+            stored[names[argument]] += traffic.words if kind == "store" else 0
+    loads = {key: n for key, n in asked.items() if key[0] == "load"}
+    assert loads == {k: n for k, n in bulk_bytes(instance, "fp16").items() if k[0] == "load"}
+    assert stored["O"] == iosim.count(instance)["store", "O"]
 
 
 @pytest.mark.numbers

@@ -127,7 +127,10 @@ def test_tiles_compares_constants() -> None:
         (["count", "nothing.py::f", "--grid", "1"], "there is no file nothing.py"),
         (["count", "docs/examples/softmax.py", "--grid", "1"], "write FILE::FUNCTION"),
         (["count", "docs/examples/softmax.py::soft", "--grid", "1"], "did you mean 'softmax'"),
-        (["count", "docs/examples/panels.py::panels", "--grid", "1"], "no @triton.jit function"),
+        (
+            ["count", "docs/examples/panels.py::panels", "--grid", "1"],
+            "no @triton.jit or @gluon.jit function",
+        ),
         (["count", SOFTMAX, "--grid", "1"], "--const BLOCK=64"),
         (["count", SOFTMAX, "--grid", "0", "--const", "BLOCK=64"], "positive integers"),
         (["count", SOFTMAX, "--grid", "rows", "--const", "BLOCK=64"], "--grid 'rows' needs rows"),
