@@ -129,7 +129,7 @@ def print_compared(
     x, y, z = wanted.grid
     click.echo(
         f"{wanted.kernel}: {x * y * z:,} programs, {x:,} x {y:,} x {z:,}; "
-        f"bytes of a launch by its {expected.ir} and by counters"
+        f"bytes of a launch by its {wanted.ir} and by counters"
     )
     for number, (k, rows) in enumerate(every, 1):
         launches = f"{k.launches:,} launch{'es' * (k.launches > 1)}"
