@@ -32,11 +32,13 @@ class CountedLaunch:
         kernel: its name.
         grid: programs along each axis.
         expect: what it moves, by the compute capability; None where nobody says one.
+        ir: which IR is read.
     """
 
     kernel: str
     grid: tuple[int, int, int]
     expect: Callable[[int | None], ExpectedBytes]
+    ir: str
 
 
 def parse_kernel(place: str, given: Mapping[str, Any]) -> CountedLaunch:
@@ -52,7 +54,7 @@ def parse_kernel(place: str, given: Mapping[str, Any]) -> CountedLaunch:
     expect(DEFAULT_CAPABILITY)
     for said in call.remarks:
         opt.remark(said)
-    return CountedLaunch(call.source.name, call.grid, expect)
+    return CountedLaunch(call.source.name, call.grid, expect, call.source.ir)
 
 
 def find_capability(launch: KernelLaunch, machine: Hardware | None) -> int:

@@ -32,7 +32,6 @@ class ExpectedBytes:
         read: of loads and atomic operations, tile by tile.
         distinct: of sectors that are read and that nothing stores, each once.
         atomic: whether there are atomic operations.
-        ir: which IR was read.
     """
 
     kernel: str
@@ -41,7 +40,6 @@ class ExpectedBytes:
     read: int
     distinct: int
     atomic: bool
-    ir: str
 
 
 @dataclass(frozen=True)
@@ -181,7 +179,6 @@ def expect_bytes(call: KernelCall, capability: int | None = None) -> ExpectedByt
         sum(n for (kind, _), n in sectors.items() if kind != "store"),
         distinct * SECTOR,
         any(kind == "atomic" for kind, _ in sectors),
-        call.source.ir,
     )
 
 
