@@ -38,6 +38,7 @@ KINDS = [
     "validate-dtypes",
     "dram",
     "bench",
+    "l2size",
     "paper",
     "layers",
     "layers-inference",
