@@ -2,8 +2,9 @@
 
     python -m experiments.record_kernels OUT
 
-runs every case under ``ncu`` on the GPU of this machine and writes ``OUT/measured.json``.  It needs
-PyTorch, Triton and Nsight Compute.  Bytes cross SM↔L2, as the crossbar counts them.
+runs every case under ``ncu`` on the GPU of this machine.  It writes ``OUT/measured.json``, and the
+PTX that ran into ``OUT/ptx.json.xz``.  It needs PyTorch, Triton and Nsight Compute.  Bytes cross
+SM↔L2, as the crossbar counts them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+import lzma
 import subprocess
 import sys
+from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +33,7 @@ COUNTERS = {
     "hit_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
 }
 SEEDS = 2
+DESCRIBED_SEEDS = 6
 Case = tuple[str, Any, tuple[int, ...], dict[str, Any]]
 
 
@@ -40,7 +44,8 @@ def load_module(file: Path) -> ModuleType:
         importlib.import_module("interpreted")
     except ImportError:  # where packages are missing, its kernels of tensors by address are, too
         stub = ModuleType("interpreted")
-        stub.Addresses = stub.Described = lambda *_: None  # type: ignore[attr-defined]
+        stub.Addresses = lambda *_: None  # type: ignore[attr-defined]
+        vars(stub)["Described"] = namedtuple("Described", ("array", "block"))
         sys.modules["interpreted"] = stub
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
@@ -61,14 +66,22 @@ def list_cases() -> Iterator[Case]:
         sizes = {"y": np.zeros_like(x), "x": x, "columns": columns, "BLOCK": 256}
         yield f"softmax {rows} x {columns}", softmax, (rows,), sizes
     for file in sorted(CORPUS.glob("*.py")):
-        if file.stem == "descriptors":
-            continue  # bulk copies move boxes of their own, and need a GPU to be described
-        module = load_module(file)
-        for name in [n.removeprefix("launch_") for n in vars(module) if n.startswith("launch_")]:
-            for seed in range(SEEDS):
-                random = np.random.default_rng([seed, len(name)])
-                grid, arguments = getattr(module, f"launch_{name}")(random)
-                yield f"{file.stem} {name} {seed}", getattr(module, name), grid, arguments
+        if file.stem != "descriptors":
+            yield from _corpus(file, SEEDS)
+
+
+def list_described() -> Iterator[Case]:
+    """Kernels with tensor descriptors, whose bulk copies (TMA) move boxes."""
+    yield from _corpus(CORPUS / "descriptors.py", DESCRIBED_SEEDS)
+
+
+def _corpus(file: Path, seeds: int) -> Iterator[Case]:
+    module = load_module(file)
+    for name in [n.removeprefix("launch_") for n in vars(module) if n.startswith("launch_")]:
+        for seed in range(seeds):
+            random = np.random.default_rng([seed, len(name)])
+            grid, arguments = getattr(module, f"launch_{name}")(random)
+            yield f"{file.stem} {name} {seed}", getattr(module, name), grid, arguments
 
 
 def _products() -> Iterator[Case]:
@@ -93,25 +106,49 @@ def _attentions() -> Iterator[Case]:
             yield f"attention {n} x {d} {mask}", kernel, (-(-n // 64), 4), given
 
 
-def run_cases(cases: Iterable[Case]) -> None:
-    """Launch every case; its name is a range that the profiler reads."""
+def run_cases(cases: Iterable[Case]) -> dict[str, str]:
+    """Launch every case; its name is a range that the profiler reads.  Name → its PTX."""
     import torch
+    import triton
 
+    triton.set_allocator(lambda size, *_: torch.empty(size, dtype=torch.int8, device="cuda"))
+    ptx = {}
     for name, kernel, grid, arguments in cases:
         try:
-            given = {
-                k: torch.from_numpy(np.ascontiguousarray(x)).cuda()
-                if isinstance(x, np.ndarray)
-                else x
-                for k, x in arguments.items()
-            }
+            given = {k: _to_device(x) for k, x in arguments.items()}
             torch.cuda.synchronize()
             torch.cuda.nvtx.range_push(name)
-            kernel[grid](**given)
+            made = kernel[grid](**given)
             torch.cuda.synchronize()
             torch.cuda.nvtx.range_pop()
+            ptx[name] = _strip_ptx(made.asm["ptx"])
         except Exception as error:  # whatever a kernel's project or Triton raises
             print(f"{name} is left out: {error}".splitlines()[0], file=sys.stderr)
+    return ptx
+
+
+def _to_device(value: Any) -> Any:
+    """An argument as a GPU takes it."""
+    import torch
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(np.ascontiguousarray(value)).cuda()
+    if hasattr(value, "block"):
+        return TensorDescriptor.from_tensor(_to_device(value.array), list(value.block))
+    return value
+
+
+def _strip_ptx(text: str) -> str:
+    """PTX without comments, and without what a debugger reads."""
+    lines = (line.split("//")[0].strip() for line in text.split("\t.section")[0].splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith(".file"))
+
+
+def read_ptx(file: Path) -> dict[str, str]:
+    """Launch → its PTX, of a record."""
+    found: dict[str, str] = json.loads(lzma.decompress(file.read_bytes()))
+    return found
 
 
 def read_counters(text: str, counters: Mapping[str, str] = COUNTERS) -> dict[str, dict[str, int]]:
@@ -146,6 +183,8 @@ def record_counters(run: list[str], out: Path, counters: Mapping[str, str] = COU
 
 if __name__ == "__main__":
     if sys.argv[1] == "--run":
-        run_cases(list_cases())
+        text = json.dumps(run_cases([*list_cases(), *list_described()]))
+        packed = lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
+        (Path(sys.argv[2]) / "ptx.json.xz").write_bytes(packed)
     else:
-        record_counters(["experiments.record_kernels", "--run"], Path(sys.argv[1]))
+        record_counters(["experiments.record_kernels", "--run", sys.argv[1]], Path(sys.argv[1]))

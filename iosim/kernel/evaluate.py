@@ -173,17 +173,17 @@ def evaluate(
     while todo:
         origin, shape = todo.pop()
         if max(shape) > MOST:
-            todo += _halve(origin, shape, kernel)
+            todo += halve_grid(origin, shape, kernel.name)
             continue
         seen: list[Reference] = []
-        ids = _open_grid(origin, shape)
+        ids = open_grid(origin, shape)
         part = _Part(functions, needed, launch, ids, shape, seen.append)
         part.watch = watch
         try:
             done = part.run_kernel(kernel)
             observe(seen)
         except ArrayTooLarge:
-            todo += _halve(origin, shape, kernel)
+            todo += halve_grid(origin, shape, kernel.name)
             continue
         work += done
     return work
@@ -232,7 +232,7 @@ def _analyze(functions: Mapping[str, IrFunction]) -> tuple[IrFunction, Needed]:
     return next(f for f in functions.values() if f.public), find_all_needed(functions)
 
 
-def _open_grid(origin: tuple[int, int, int], shape: tuple[int, int, int]) -> _Ids:
+def open_grid(origin: tuple[int, int, int], shape: tuple[int, int, int]) -> _Ids:
     """Coordinates of the programs of a box, each along its own axis."""
     x, y, z = (
         np.arange(first, first + n, dtype=np.int64) for first, n in zip(origin, shape, strict=True)
@@ -240,8 +240,8 @@ def _open_grid(origin: tuple[int, int, int], shape: tuple[int, int, int]) -> _Id
     return x.reshape(-1, 1, 1), y.reshape(1, -1, 1), z.reshape(1, 1, -1)
 
 
-def _halve(
-    origin: tuple[int, ...], shape: tuple[int, ...], kernel: IrFunction
+def halve_grid(
+    origin: tuple[int, ...], shape: tuple[int, ...], name: str
 ) -> list[tuple[tuple[int, int, int], tuple[int, int, int]]]:
     """Both halves of a part, cut along its longest axis; the caller's stack pops the first half.
 
@@ -249,9 +249,7 @@ def _halve(
     """
     axis = int(np.argmax(shape))
     if shape[axis] == 1:
-        raise UnsupportedKernel(
-            f"{kernel.name}: one program's tile has more than {MOST:,} elements"
-        )
+        raise UnsupportedKernel(f"{name}: one program's tile has more than {MOST:,} elements")
     half = shape[axis] // 2
     out = []
     for begin, length in ((half, shape[axis] - half), (0, half)):
