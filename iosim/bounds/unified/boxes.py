@@ -8,18 +8,18 @@ is cut in eight.
 
 Sizes are scaled by d: words by d², products by d³; x = M/d², T = (M + S)/d².
 
-No bound calls this when it is evaluated: step `spill-records` of the proof runs `holds` on each
-record of `spills`, and ``experiments/spill_records.py`` finds their caps by it.
+No bound calls this when it is evaluated: step `spill-records` of the proof runs `count_boxes` on
+the records of `spills`, and ``experiments/spill_records.py`` finds their caps by `holds`.
 
 Changing this file: the search may change (`_SIDE`, `_MOST`, `_DEPTH`, the steps, `_quadratic`,
-`_candidates`, `_cheapest`), since `holds` checks all prices: a worse one only proves less.
+`_candidates`, `_cheapest`), since `count_boxes` checks all prices: a worse one only proves less.
 `adds`, `conditions` and `most` are Lemma 5 and change only with it; `_ROUND` and `_SLACK` are room
 for rounding.  Proofs and ``tests/bounds/test_spills.py`` use or replace functions by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,7 +115,7 @@ def _satisfies_conditions(weights: Weights, prices: Prices) -> Any:
     return np.minimum.reduce(np.broadcast_arrays(*conditions(weights, prices))) > -_SLACK
 
 
-def most(x: float, T: float, weights: Weights, prices: Prices, box: Box) -> Floats:
+def most(x: Any, T: Any, weights: Weights, prices: Prices, box: Box) -> Floats:
     """Lemma 5's bound for fixed prices, its maximum over boxes ((p, p′), (h, h′), (f, f′))."""
     tau, gamma, sigma, kappa, theta, mu, whole, inner, stay = prices
     (p0, p1), hs, fs = box
@@ -171,7 +171,7 @@ def _candidates(weights: Weights, quadratic: tuple[Floats, ...]) -> Iterator[Pri
 
 
 def _cheapest(
-    x: float, T: float, weights: Weights, box: Box, free: Any, *, anew: bool
+    x: Floats, T: Floats, weights: Weights, box: Box, free: Any, *, anew: bool
 ) -> tuple[Floats, Prices, Floats]:
     """The least bounds found over boxes, their prices, and the prices' free numbers."""
     (_, p), (_, h), _ = box
@@ -192,7 +192,8 @@ def _cheapest(
                 np.copyto(old, new, where=better)
 
     # Of small segments a and b are small, as the root of T.
-    scale = np.array([min(1.0, 2 * T**0.5)] * 2 + [1.0])[:, None]
+    small = np.minimum(1.0, 2 * np.sqrt(T))
+    scale = np.array([small, small, np.ones_like(small)])
     offer(free)
     for begin in _BEGIN if anew else ():
         offer(np.array(begin)[:, None] * scale + 0 * p)
@@ -202,7 +203,7 @@ def _cheapest(
     return least, Prices(*best), free
 
 
-def _centres(x: float, T: float, weights: Weights, prices: Prices, ends: Any) -> Floats:
+def _centres(x: Floats, T: Floats, weights: Weights, prices: Prices, ends: Any) -> Floats:
     """The bound at the boxes' centres; 0 where no segment is."""
     centre = (ends[0] + ends[1]) / 2
     value = most(x, T, weights, prices, [(z, z) for z in centre])
@@ -226,22 +227,33 @@ def holds(x: float, T: float, weights: Weights, cap: float) -> int:
     >>> holds(1.0, 2.9, one, 1.2) > 0, holds(1.0, 2.9, one, 1.1)
     (True, 0)
     """
-    if not (x > 0 and x < T and weights.usable and cap > 0):
-        return 0
-    side = T / 2 / _SIDE
-    grid = np.indices((_SIDE,) * 3).reshape(3, -1) * side
-    ends, free = (grid, grid + side), np.full(grid.shape, 0.5)
-    count = depth = 0
-    while ends[0].size:
-        there = ends[0].sum(axis=0) <= T / 2
-        ends, free = (ends[0][:, there], ends[1][:, there]), free[:, there]
-        count += int(there.sum())
-        if count > _MOST:
-            return 0
-        box = tuple(zip(*ends, strict=True))
+    return count_boxes([(x, T, *weights, cap)])[0]
+
+
+def count_boxes(records: Sequence[Sequence[float]]) -> list[int]:
+    """As `holds`, of each of some records (x, T, e, m, n, r, cap): their arrays are joined."""
+    lost = np.array(
+        [not (0 < x < T and Weights(*w).usable and cap > 0) for x, T, *w, cap in records]
+    )
+    table, counts = np.array(records, float).T, np.zeros(len(records), int)
+    grid = np.indices((_SIDE,) * 3).reshape(3, 1, -1)
+    side = table[1][:, None] / 2 / _SIDE
+    ends = (grid * side).reshape(3, -1), (grid * side + side).reshape(3, -1)
+    owner, free = np.arange(len(records)).repeat(_SIDE**3), np.full(ends[0].shape, 0.5)
+    depth = 0
+    while owner.size:
+        there = (ends[0].sum(axis=0) <= table[1, owner] / 2) & ~lost[owner]
+        counts += np.bincount(owner[there], minlength=len(records))
+        lost |= counts > _MOST
+        there &= ~lost[owner]
+        owner, free = owner[there], free[:, there]
+        ends = ends[0][:, there], ends[1][:, there]
+        x, T, *rest, cap = table[:, owner]
+        weights, box = Weights(*rest), tuple(zip(*ends, strict=True))
         top, prices, free = _cheapest(x, T, weights, box, free, anew=depth == 0)
         over = (top > cap * (1 - _ROUND)) | ~_satisfies_conditions(weights, prices)
-        if depth > _DEPTH and _centres(x, T, weights, prices, ends).max(initial=0.0) > cap:
-            return 0  # smaller boxes would hardly help
+        if depth > _DEPTH:  # smaller boxes would hardly help
+            lost[owner[_centres(x, T, weights, prices, ends) > cap]] = True
         ends, free, depth = _eighths(ends, over), np.tile(free[:, over], 8), depth + 1
-    return count
+        owner = np.tile(owner[over], 8)
+    return [int(n) for n in np.where(lost, 0, counts)]
