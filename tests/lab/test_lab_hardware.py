@@ -17,7 +17,6 @@ from iosim.gpu import l2
 from iosim.gpu.records.record import read_record
 from iosim.lab.columns import by_column, pack, unpack
 from iosim.lab.data import hardware
-from iosim.lab.data._hardware_columns import COLUMNS, PAIRS, SHOWN
 
 GPUS = Path(__file__).parents[2] / "experiments" / "data" / "gpu"
 MOST_BYTES = 650_000
@@ -72,12 +71,13 @@ def test_tensors_are_the_kernels_counts_and_add_up_to_the_rows(replayed):
     seen = 0
     for at, record in enumerate(data["records"]):
         rows, moved = opened(data, at, "table"), opened(data, at, "tensors")
-        if SHOWN[record["report"]].skipped is None:
+        skipped = hardware.settings()["shown"][record["report"]].get("skipped")
+        if skipped is None:
             assert not moved
             continue
         folder = GPUS / record["machine"] / record["name"]
         counted = json.loads(recorded(folder / "measured.json"))["rows"]
-        counted = counted[SHOWN[record["report"]].skipped :]
+        counted = counted[skipped:]
         for row, tensors, measured in zip(rows, moved, counted, strict=True):
             names = [f"{way} {tensor}" for way, tensor, _ in tensors["moves"]]
             assert dict(zip(names, tensors["kernel"], strict=True)) == measured["words"]
@@ -100,7 +100,7 @@ def opened(data, at, part):
 
 
 def test_columns_that_are_shown_are_known(replayed):
-    data = hardware.data()
+    data, columns = hardware.data(), hardware.settings()["columns"]
     for at, record in enumerate(data["records"]):
         names = set(opened(data, at, "table")[0])
         for points in record["points"]:
@@ -108,8 +108,8 @@ def test_columns_that_are_shown_are_known(replayed):
                 ends = {*(series["bars"] or []), series["plus"]} - {None}
                 assert {series["x"], series["y"], *ends} <= names
         plain = {"N", "d", "heads", "B_r"}
-        assert names - plain <= set(COLUMNS), record["name"]
-    assert all(load in COLUMNS for _, _, load, _ in PAIRS)
+        assert names - plain <= set(columns), record["name"]
+    assert all(pair["load"] in columns for pair in hardware.settings()["pairs"])
 
 
 def test_drift_shapes_runs_and_sweeps_are_the_records():

@@ -10,10 +10,10 @@ some machines do not travel with the package.  It is made again, from a source t
 from __future__ import annotations
 
 import base64
+import functools
 import sys
 import zlib
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.base.dtypes import word_bytes
+from iosim.base.reading import read_toml
 from iosim.core.counting.numbers import count
 from iosim.gpu import l2, sweeps
 from iosim.gpu.records.counters import BOUNDARIES
@@ -30,7 +31,6 @@ from iosim.gpu.reports import REPORTS, SavedReport, replay
 from iosim.gpu.run.job import Job
 from iosim.lab.columns import Columns, by_column, pack
 from iosim.lab.data import committed
-from iosim.lab.data._hardware_columns import COLUMNS, PAIRS, SHOWN
 from iosim.report.shipped import shipped
 
 MADE = Path(__file__).with_suffix(".json.gz")
@@ -58,9 +58,17 @@ def data() -> dict[str, Any]:
     return committed.read(MADE)
 
 
+@functools.cache
+def settings() -> dict[str, Any]:
+    """What columns are, and what is drawn of each report: ``hardware_columns.toml``."""
+    return read_toml(Path(__file__).with_name("hardware_columns.toml"))
+
+
 def is_shown(one: SavedReport) -> bool:
     """Whether a record is on the page: draws, of hundreds of unlike programs, are not."""
-    return one.report.name in SHOWN and not one.folder.name.startswith("validate-drawn")
+    return one.report.name in settings()["shown"] and not one.folder.name.startswith(
+        "validate-drawn"
+    )
 
 
 def build_data(folder: Path) -> dict[str, Any]:
@@ -80,8 +88,8 @@ def build_data(folder: Path) -> dict[str, Any]:
     first: dict[str, tuple[int, Columns, Columns]] = {}  # where a record of this name came first
     for at, (machine, one) in enumerate(saved):
         rows, moved = one.table.rows, tensors(one)
-        known = first.setdefault(one.folder.name, (at, by_column(rows), by_column(moved)))
-        like = known[1:] if known[0] != at else (None, None)
+        earlier = first.setdefault(one.folder.name, (at, by_column(rows), by_column(moved)))
+        like = earlier[1:] if earlier[0] != at else (None, None)
         records.append(
             {
                 "machine": machine,
@@ -91,20 +99,23 @@ def build_data(folder: Path) -> dict[str, Any]:
                 "summary": one.table.summary,
                 "good": one.table.good,
                 "provenance": read_json(one.folder / PROVENANCE, dict[str, str]),
-                "points": [asdict(x) for x in _find_view(one).points],
+                "points": _list_scatters(one),
                 "rows": len(rows),
-                "table": pack(rows, like[0], known[0]),
-                "tensors": pack(moved, like[1], known[0]),
+                "table": pack(rows, like[0], earlier[0]),
+                "tensors": pack(moved, like[1], earlier[0]),
             }
         )
+    known = settings()
     used = {name for _, one in saved for row in one.table.rows[:1] for name in row}
     return {
         "machines": _machines(records),
         "boundaries": {b.name: {"load": b.load, "store": b.store} for b in BOUNDARIES.values()},
-        "columns": {name: asdict(c) for name, c in COLUMNS.items() if name in used},
-        "pairs": [
-            dict(zip(("says", "boundary", "load", "store"), pair, strict=True)) for pair in PAIRS
-        ],
+        "columns": {
+            name: {"unit": "", "boundary": ""} | column
+            for name, column in known["columns"].items()
+            if name in used
+        },
+        "pairs": known["pairs"],
         "records": records,
         "drift": _drift(saved),
     }
@@ -116,7 +127,7 @@ def tensors(one: SavedReport) -> list[dict[str, Any]]:
     ``moves`` has direction, tensor and bytes in a word of each; ``model`` and ``kernel`` are words
     in this order, ``kernel`` None where the kernel did not count.
     """
-    skipped = _find_view(one).skipped
+    skipped = settings()["shown"][one.report.name].get("skipped")
     if skipped is None:
         return []
     pairs = list(zip(*read_measured(one.folder), strict=True))
@@ -134,8 +145,13 @@ def _moved(job: Job, row: Measured) -> dict[str, Any]:
     }
 
 
-def _find_view(one: SavedReport) -> Any:
-    return SHOWN[one.report.name]
+def _list_scatters(one: SavedReport) -> list[dict[str, Any]]:
+    keys = ("x", "y", "says", "where", "bars", "plus")
+    return [
+        scatter
+        | {"series": [{key: series.get(key) for key in keys} for series in scatter["series"]]}
+        for scatter in settings()["shown"][one.report.name]["points"]
+    ]
 
 
 def _machines(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 `machine` returns one by name, or from a user's TOML file (`machine_file`); ``--machine`` of
 commands, `iosim.models.roofline`, the lab, the GPU's reports and `iosim.devices.timing` take it.  A
-vendor's machines are in one file; a new one is a `Hardware` there and a line in `MACHINES`.  KiB
+machine is a TOML file in ``built_in``; a new one is a file there and a name in `MACHINES`.  KiB
 and MiB are binary, GB and TFLOP/s decimal.
 
 Changing files here: each number has its own source, and `NO_SOURCE` says that none is known: never
@@ -25,16 +25,17 @@ import os
 from pathlib import Path
 
 from iosim.base.errors import InputError, closest
-from iosim.models.hardware.amd_and_google import EPYC_9654, MI300X, TPU_V5P
 from iosim.models.hardware.machine_file import described
-from iosim.models.hardware.nvidia import A100, A100_80GB, B200, H100, H200, P100, V100
 from iosim.models.hardware.record import NO_SOURCE, Hardware
 
 __all__ = ["MACHINES", "NO_SOURCE", "Hardware", "described", "machine", "of_driver"]
 
-MACHINES: dict[str, Hardware] = {
-    m.name: m for m in (P100, V100, A100, A100_80GB, H100, H200, B200, MI300X, TPU_V5P, EPYC_9654)
-}
+_NAMES = (
+    *("p100", "v100", "a100", "a100-80gb", "h100", "h200", "b200"),
+    *("mi300x", "tpu-v5p", "epyc-9654"),
+)
+_FOLDER = Path(__file__).with_name("built_in")
+MACHINES: dict[str, Hardware] = {name: described(_FOLDER / f"{name}.toml") for name in _NAMES}
 
 
 def machine(text: str | os.PathLike[str]) -> Hardware:

@@ -1,4 +1,4 @@
-"""A user's machine, from a TOML file.
+"""A machine, from a TOML file: a user's, or one in ``built_in``.
 
 The keys are the fields of `Hardware`, in bytes, bytes per second, FLOP per second and seconds;
 peaks and other caches are tables.  ``docs/machines.md`` has an example.
@@ -15,12 +15,14 @@ from iosim.base.errors import InputError, closest
 from iosim.base.reading import read_toml
 from iosim.models.hardware.record import Hardware, required_fields
 
-_TEXTS = ("name", "title", "core", "cache")
+_TEXTS = ("name", "title", "core", "cache", "source")
 _TABLES = ("peaks", "caches", "sources")
 
 
 def described(path: str | Path) -> Hardware:
-    """The machine of a file; a number without a source of its own has the file's name as one.
+    """The machine of a file.
+
+    A number without a source of its own has the file's ``source``, or else the file's name.
 
     Raises InputError where the file can't be read, lacks a number, or has an unknown key or a value
     that can't be.
@@ -37,21 +39,21 @@ def described(path: str | Path) -> Hardware:
     told, where = read_toml(path), Path(path).name
     try:
         _check(told)
-        sources = told.pop("sources", {})
+        source, sources = told.pop("source", where), told.pop("sources", {})
         name = told.get("name", Path(path).stem)
         texts = {"name": name, "title": name, "core": "core", "cache": "last cache"}
         if "launch_s" in told:
-            sources = {"launch_s": where} | sources
+            sources = {"launch_s": source} | sources
         drivers = tuple(told.get("drivers", ()))
         own = Hardware(**texts | told | {"drivers": drivers, "sources": sources})
-        return own.with_source(where)
+        return own.with_source(source)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 
 
 def _check(told: Mapping[str, Any]) -> None:
     """InputError for a key that is unknown or missing, and for a value of another kind."""
-    known = [one.name for one in fields(Hardware)]
+    known = [*(one.name for one in fields(Hardware)), "source"]
     for key, value in told.items():
         if key not in known:
             raise InputError(f"unknown key {key!r}: {closest(key, known)}")

@@ -8,13 +8,11 @@ and its DRAM (`dram_bytes_per_s`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any
 
 from iosim.base.dtypes import WORD_BYTES, word_bytes
 from iosim.base.errors import InputError, closest
-
-KIB, MIB, GIB, GB, TERA = 2**10, 2**20, 2**30, 10**9, 10**12
 
 # No number of a machine is as large: what is, is a typing error.
 MOST = 1e30
@@ -32,16 +30,12 @@ NO_SOURCE = "no source"
 _UNITS = {"GB": 10**9, "GiB": 2**30, "MB": 10**6, "MiB": 2**20, "kB": 10**3, "KiB": 2**10, "B": 1}
 
 
-def _describe_number(
-    unit: str, says: str, whole: bool = False, needed: bool = False
-) -> dict[str, Any]:
-    """What is known of a field that is a number."""
-    return {"unit": unit, "says": says, "whole": whole, "needed": needed}
-
-
-def _number(*known: Any, default: Any = None) -> Any:
-    """A field that may be left out; arguments as of `_describe_number`."""
-    return field(default=default, metadata=_describe_number(*known))
+def _number(
+    unit: str, says: str, whole: bool = False, needed: bool = False, default: Any = None
+) -> Any:
+    """A field that is a number, and what is known of it."""
+    known = {"unit": unit, "says": says, "whole": whole, "needed": needed}
+    return field(default=default, metadata=known)
 
 
 @dataclass(frozen=True)
@@ -89,12 +83,10 @@ class Hardware:
     title: str
     core: str
     cache: str
-    cores: int = field(metadata=_describe_number("", "cores", True, True))
+    cores: int = _number("", "cores", True, True, MISSING)
     peaks: Mapping[str, float] = field(hash=False)
-    dram_bytes_per_s: float = field(
-        metadata=_describe_number("B/s", "bandwidth, L2↔DRAM", False, True)
-    )
-    capacity_bytes: int = field(metadata=_describe_number("B", "capacity of DRAM", True, True))
+    dram_bytes_per_s: float = _number("B/s", "bandwidth, L2↔DRAM", False, True, MISSING)
+    capacity_bytes: int = _number("B", "capacity of DRAM", True, True, MISSING)
     sram_bytes: int | None = _number("B", "memory of one core", True, True)
     register_bytes: int | None = _number("B", "registers of one core", True)
     cache_bytes: int | None = _number("B", "last cache of the chip", True, True)
