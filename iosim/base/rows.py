@@ -21,6 +21,11 @@ from iosim.base import html
 from iosim.base.display import call_by_path
 from iosim.base.errors import InputError, IosimError, pip
 
+# A row of a table, or an object of JSON: values by name; and what reads such values only.
+Row = dict[str, Any]
+Rows = list[Row]
+Values = Mapping[str, Any]
+
 # Integers from _MOST on don't fit Arrow's int64, as counts of words may; they become decimals of
 # _DIGITS digits.
 _MOST = 2**63

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from iosim.base.renamed import renamed
 from iosim.devices.counting import LinkCounts, count_links
 from iosim.devices.running import DeviceRun, run_devices
 from iosim.devices.schedules import SCHEDULES, DeviceSchedule, all_schedules, schedule
@@ -52,23 +51,8 @@ __all__ = [
 ]
 
 
-_RENAMED = {"DEALINGS": "SHARDINGS", "Dealing": "Sharding", "dealing": "find_sharding"}
-
-
-def __getattr__(name: str) -> Any:
-    """Names of version 0.1.0."""
-    if name not in _RENAMED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    renamed(f"{__name__}.{name}", _RENAMED[name])
-    return globals()[_RENAMED[name]]
-
-
-def on_devices(
-    name: str, problem: Any, P: int, sharding: str = "contiguous", deal: str = ""
-) -> OnDevices:
+def on_devices(name: str, problem: Any, P: int, sharding: str = "contiguous") -> OnDevices:
     """A schedule by name, bound to a problem, P devices, and a sharding of rows by name.
-
-    `deal` is the old name of `sharding`.
 
     Raises InputError for unknown names, and where they don't fit together.
 
@@ -76,7 +60,4 @@ def on_devices(
     >>> on_devices("ring-attention", Attention(8, 2), P=2, sharding="striped").sharding.name
     'striped'
     """
-    if deal:
-        renamed("on_devices(deal=…)", "sharding")
-        sharding = deal
     return OnDevices(schedule(name), problem, P, find_sharding(sharding))

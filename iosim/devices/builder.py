@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from iosim.base.errors import ProgramError
-from iosim.base.renamed import renamed
 from iosim.core.problem import Form
 from iosim.devices.program import (
     Around,
@@ -148,11 +147,6 @@ class DeviceBuilder:
         """An output of the problem, where it is at last."""
         slab = tensor.slab if isinstance(tensor, Tracked) else tensor
         self._outputs.append((name, slab))
-
-    def ends(self, tensor: Tracked | Slab, name: str) -> None:
-        """The old name of `output`."""
-        renamed("DeviceBuilder.ends", "output")
-        self.output(tensor, name)
 
     def program(self, name: str) -> DeviceProgram:
         """What was recorded."""

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from iosim.base.rows import Row
 from iosim.core.problem import Array
 
 # Of each operand its positions along the axes, by the axis's name.
-Where = Sequence[dict[str, Any]]
+Where = Sequence[Row]
 LOWEST = -1e30
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from iosim.base.errors import ProgramError
+from iosim.base.rows import Values
 from iosim.core.problem import Array
 from iosim.devices.ops import OPS
 from iosim.devices.program import Compute, Dim, Drop, Make, Send, Slab
@@ -81,7 +82,7 @@ class _Devices:
         return found
 
 
-def run_devices(instance: OnDevices, hbm: Mapping[str, Any]) -> DeviceRun:
+def run_devices(instance: OnDevices, hbm: Values) -> DeviceRun:
     """Run a schedule on the problem's inputs, in float64.
 
     Raises InputError for arrays of other shapes.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.errors import InputError, closest
 
 
@@ -32,7 +33,7 @@ class Sharding:
     says: str
     runs: Callable[[int, int], list[list[tuple[int, int, int]]]]
 
-    def positions(self, n: int, P: int) -> list[NDArray[np.int64]]:
+    def positions(self, n: int, P: int) -> list[Ints]:
         """The positions of each part, in order."""
         return [
             np.concatenate([start + step * np.arange(many) for start, many, step in runs])

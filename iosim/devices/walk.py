@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.errors import InputError
 from iosim.base.validate import check_size
 from iosim.devices.ops import OPS
@@ -98,7 +99,7 @@ class OnDevices:
         """Axis → how many positions each part has, exact integers."""
         return {axis: self.sharding_of(axis).extents(n, self.P) for axis, n in self.sizes.items()}
 
-    def turned(self, dim: Sharded, t: int) -> NDArray[np.int64]:
+    def turned(self, dim: Sharded, t: int) -> Ints:
         """Which part each device has of a sharded dimension in round t."""
         return (np.arange(self.P) + dim.shift + dim.turn * t) % self.P
 
@@ -147,7 +148,7 @@ class OnDevices:
             found[p] = self._pair_cache[i, j]
         return found
 
-    def targets(self, to: Way, t: int) -> NDArray[np.int64]:
+    def targets(self, to: Way, t: int) -> Ints:
         """To whom each device sends in round or level t; itself where it sends nothing."""
         me = np.arange(self.P)
         if isinstance(to, Around):

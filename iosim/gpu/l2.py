@@ -26,6 +26,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.dtypes import word_bytes
 from iosim.cache import Cache, replay, replay_many
 from iosim.cache.shared import Order, by_clock, by_times, interleaved, sweeps
@@ -142,7 +143,7 @@ class _Moved:
         common: whether no tile of the launch but points index it.
     """
 
-    pieces: NDArray[np.int64]
+    pieces: Ints
     bytes: int
     once: int
     common: bool
@@ -170,7 +171,7 @@ def _moved(job: Job, body: Body) -> Iterator[_Moved]:
         )
 
 
-def _distinct(pieces: NDArray[np.int64], resident: int) -> NDArray[np.int64]:
+def _distinct(pieces: Ints, resident: int) -> Ints:
     """(waves,): positions of launch tiles that are distinct among each wave's items."""
     found = []
     for first in range(0, len(pieces), resident):
@@ -223,9 +224,7 @@ def _loads(body: Body) -> Iterator[tuple[Load, tuple[Loop, ...]]]:
     return ((node, outer) for node, outer in walk_with_loops(body) if isinstance(node, Load))
 
 
-def _extents(
-    instance: Instance, grid: tuple[Loop, ...], own: list[int], items: int
-) -> NDArray[np.int64]:
+def _extents(instance: Instance, grid: tuple[Loop, ...], own: list[int], items: int) -> Ints:
     """Per item: which piece it loads (a number), and the piece's extent along the launch tiles."""
     which, extent = np.zeros(items, np.int64), np.ones(items, np.int64)
     below, places = items, Blocks(instance).where
@@ -295,7 +294,7 @@ def _predicted(job: Job, body: Body, resident: int, l2_bytes: int) -> int:
 
 
 def drift_bytes(
-    ticks: NDArray[np.int64], job: Job, capacities: Sequence[float], pieces: int = PIECES
+    ticks: Ints, job: Job, capacities: Sequence[float], pieces: int = PIECES
 ) -> list[int]:
     """DRAM reads that the recorded sweeps explain, for each capacity of L2 for the swept data.
 
@@ -312,7 +311,7 @@ def drift_bytes(
 
 
 def read_bytes(
-    when: NDArray[np.int64] | NDArray[np.float64], job: Job, capacities: Sequence[float]
+    when: Ints | NDArray[np.float64], job: Job, capacities: Sequence[float]
 ) -> list[int]:
     """DRAM reads of sweeps whose every piece has its time, for each capacity of L2 for them.
 
@@ -340,7 +339,7 @@ def _read(order: Order, shape: tuple[int, ...], job: Job, capacities: Sequence[f
     return [one.misses * swept // pieces + own for one in moved]
 
 
-def spread(ticks: NDArray[np.int64], samples: int = 200) -> float:
+def spread(ticks: Ints, samples: int = 200) -> float:
     """How far apart items that run at once are, as a share of the sweep.
 
     The median over time of the distance between the 10th and the 90th percentile of positions.

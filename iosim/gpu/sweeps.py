@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.errors import InputError
 from iosim.base.validate import check_range
 from iosim.cache.shared import MOST_DRIFT, PACE, drifting, paces
@@ -85,11 +85,11 @@ class Sweeps:
         every = job.every if job.programs else 0
         return cls(items, min(at_once, items), where.trips(loop), drift, every, seed)
 
-    def paces(self) -> NDArray[np.int64]:
+    def paces(self) -> Ints:
         """(items,): ticks for half a block."""
         return paces(self.items, self.drift, self.seed)
 
-    def when(self, pieces: int) -> NDArray[np.int64]:
+    def when(self, pieces: int) -> Ints:
         """(items, pieces): when each item is in the middle of each piece of its sweep, in ticks.
 
         Raises InputError where a sweep has no whole number of blocks in a piece.

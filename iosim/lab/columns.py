@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from iosim.base.rows import Values
 
 # What a column may be in place of its values.
 _ALL, _IS, _LIKE, _OF, _AT = "all", "is", "like", "of", "at"
 
-Columns = dict[str, Any]
+# An object of JSON.
+Json = dict[str, Any]
+Columns = Json
 
 
-def pack(rows: Sequence[Mapping[str, Any]], like: Columns | None = None, at: int = 0) -> Columns:
+def pack(rows: Sequence[Values], like: Columns | None = None, at: int = 0) -> Columns:
     """Rows with the same columns → column → its values, or what says them in fewer characters.
 
     A column is a list of values; or ``{"all": x}`` where all are x; ``{"is": NAME}`` where it
@@ -46,12 +50,12 @@ def pack(rows: Sequence[Mapping[str, Any]], like: Columns | None = None, at: int
     return found
 
 
-def by_column(rows: Sequence[Mapping[str, Any]]) -> Columns:
+def by_column(rows: Sequence[Values]) -> Columns:
     """Rows with the same columns → column → its values, with null for NaN."""
     return {name: [_plain(row[name]) for row in rows] for name in (rows[0] if rows else ())}
 
 
-def unpack(packed: Columns, count: int, table: Callable[[int], Columns]) -> list[dict[str, Any]]:
+def unpack(packed: Columns, count: int, table: Callable[[int], Columns]) -> list[Json]:
     """The rows that were packed.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from importlib import resources
 from typing import Any
@@ -13,7 +13,9 @@ from typing import Any
 from iosim.base.errors import InputError
 from iosim.base.memory import without_collection
 from iosim.base.revision import __version__
+from iosim.base.rows import Values
 from iosim.core.algorithms import ALGORITHMS, algorithm
+from iosim.lab.columns import Json
 from iosim.lab.data import DATA
 from iosim.lab.exercises import exercises as read_exercises
 from iosim.lab.packed import compressed
@@ -30,10 +32,10 @@ BUILD = "run `npm ci && npm run build` in iosim/lab/front"
 
 def payload(
     views: Sequence[str] | None = None,
-    exercises: Mapping[str, Any] | None = None,
+    exercises: Values | None = None,
     tick: Callable[[int, int], object] = lambda done, of: None,
     schedules: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> Json:
     """What the page shows, as one JSON value.
 
     Args:
@@ -65,10 +67,10 @@ def payload(
 
 
 def envelope(
-    views: Mapping[str, Any],
-    programs: Mapping[str, Any] | None = None,
-    exercises: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    views: Values,
+    programs: Values | None = None,
+    exercises: Values | None = None,
+) -> Json:
     """Data of views with what the page checks before it shows them.
 
     >>> list(envelope({"watch": {}}))
@@ -89,7 +91,7 @@ def _call_by_path(where: str, *given: Any) -> Any:
     return getattr(importlib.import_module(module), function)(*given)
 
 
-def page(data: Mapping[str, Any], title: str = "iosim lab") -> str:
+def page(data: Values, title: str = "iosim lab") -> str:
     """One HTML file with the bundle, its styles and the data in it, packed where they are large.
 
     Raises InputError where the bundle is not built.
@@ -112,7 +114,7 @@ def static(name: str) -> str:
         raise InputError(f"the lab's {name} is not built: {BUILD}") from None
 
 
-def as_json(data: Mapping[str, Any]) -> str:
+def as_json(data: Values) -> str:
     """A value as JSON that may be inside a script of an HTML page.
 
     No ``<`` is in it, so no text can end the script; it is the same value to a reader of JSON.

@@ -14,13 +14,14 @@ the table: names of sizes and tiles, or records of `iosim.core.counting.poly`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Values
 from iosim.core.algorithms import ALGORITHMS, Algorithm, algorithm
 from iosim.core.counting.closed import Level, close
 from iosim.core.counting.legend import legend
@@ -36,12 +37,13 @@ from iosim.core.tiling.endpoint_bounds import Ends, Leaning
 from iosim.core.tiling.lines import OccupancyLine, tilted
 from iosim.core.tiling.plan import Plan, plans
 from iosim.core.tiling.stationary_bounds import filled_holds, hold_lines
+from iosim.lab.columns import Json
 
 # Of the value below; it rises when a page that reads it would have to change.
 VERSION = 1
 
 
-def program_data(program: Program, says: str = "", options: tuple[str, ...] = ()) -> dict[str, Any]:
+def program_data(program: Program, says: str = "", options: tuple[str, ...] = ()) -> Json:
     """A program with its closed forms as a JSON value.
 
     Args:
@@ -91,7 +93,7 @@ def program_data(program: Program, says: str = "", options: tuple[str, ...] = ()
     return told | {"atoms": table.told}
 
 
-def algorithm_data(of: Algorithm, problem: Problem | Form | None = None) -> dict[str, Any]:
+def algorithm_data(of: Algorithm, problem: Problem | Form | None = None) -> Json:
     """The program of an algorithm for a problem, or for all problems of one form.
 
     Raises InputError for options that it doesn't support.
@@ -124,7 +126,7 @@ class _Atoms:
             self.told.append(as_data(atom))
         return self._places[atom]
 
-    def level(self, level: Level) -> dict[str, Any]:
+    def level(self, level: Level) -> Json:
         """A candidate for the peak."""
         return {
             "words": self.poly(level.words),
@@ -133,7 +135,7 @@ class _Atoms:
             "held": list(level.held),
         }
 
-    def line(self, line: OccupancyLine, plan: Plan) -> dict[str, Any]:
+    def line(self, line: OccupancyLine, plan: Plan) -> Json:
         """An occupancy as a line in a tile."""
         base, tilt = tilted(line, plan.ends.hold if plan.ends else None)
         return {
@@ -149,7 +151,7 @@ class _Atoms:
         """Words by a stationary part: flat, by the part, and by the rest of its axis."""
         return [self.poly(x) for x in (words.flat, words.by_hold, words.by_rest)]
 
-    def add_edge_bounds(self, ends: Ends) -> dict[str, Any]:
+    def add_edge_bounds(self, ends: Ends) -> Json:
         """Bounds at the ends of a stationary part."""
         return {
             "hold": ends.hold,
@@ -159,7 +161,7 @@ class _Atoms:
         }
 
 
-def _head(loop: Loop) -> dict[str, Any]:
+def _head(loop: Loop) -> Json:
     return {"tile": as_data(loop.tile), "span": as_data(loop.span), "step": loop.step}
 
 
@@ -185,7 +187,7 @@ def _roles(program: Program) -> dict[str, str]:
     }
 
 
-def _listing(program: Program, lines: list[tuple[str, str]]) -> list[dict[str, Any]]:
+def _listing(program: Program, lines: list[tuple[str, str]]) -> list[Json]:
     places: Iterator[list[int]] = itertools.chain([[]], _paths(program.body, []))
     return [
         {"code": code, "note": note, "path": path}
@@ -201,16 +203,16 @@ def _paths(body: tuple[Node, ...], at: list[int]) -> Iterator[list[int]]:
             yield from _paths(node.body, [*at, k])
 
 
-def _plans(program: Program, table: _Atoms) -> list[dict[str, Any]] | None:
+def _plans(program: Program, table: _Atoms) -> list[Json] | None:
     """What the search for tiles may rely on; None with a block mask, whose tiles are given."""
     if masks(program):
         return None
     return [_plan(program, plan, table) for plan in plans(program, frozenset())]
 
 
-def _plan(program: Program, plan: Plan, table: _Atoms) -> dict[str, Any]:
+def _plan(program: Program, plan: Plan, table: _Atoms) -> Json:
     names = {*plan.searched, *plan.spare}
-    lines: Mapping[str, Any] = plan.lines
+    lines: Values = plan.lines
     return {
         "total": table.poly(plan.total),
         "peak": [table.level(level) for level in plan.levels],

@@ -6,9 +6,9 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Values
 from iosim.core.counting.numbers import count, peak
 from iosim.core.counting.show import listing
 from iosim.core.problem import Tensor
@@ -189,7 +189,7 @@ def _matrix(tensor: Tensor, env: Mapping[str, int]) -> _Matrix:
     return _Matrix(Panel(tensor.name, rows, columns, axes), extents)
 
 
-def _frame(moment: Moment, matrices: Mapping[str, Any]) -> Frame:
+def _frame(moment: Moment, matrices: Values) -> Frame:
     def boxes(transfer: Transfer) -> tuple[Box, ...]:
         found: tuple[Box, ...] = matrices[transfer.tensor].boxes(transfer)
         return found

@@ -12,10 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from iosim.base.errors import InputError, IosimError, closest
+from iosim.base.rows import Values
 from iosim.core.algorithms import algorithm
 from iosim.core.program.ir import Program
 from iosim.core.program.walk import Instance
 from iosim.core.tiling import optimal_tiles
+from iosim.lab.columns import Json
 from iosim.lab.data import DATA
 from iosim.lab.data import watch as watching
 from iosim.lab.page import envelope, payload, static
@@ -65,7 +67,7 @@ def lab(views: Sequence[str] | None = None) -> Any:
     return _widget()(data=payload(views))
 
 
-def answer(asked: Any, programs: Mapping[str, Program] | None = None) -> dict[str, Any]:
+def answer(asked: Any, programs: Mapping[str, Program] | None = None) -> Json:
     """What the widget sends back for a question ``{id, what, args}``: a value, or what is wrong.
 
     Args:
@@ -92,9 +94,7 @@ def answer(asked: Any, programs: Mapping[str, Program] | None = None) -> dict[st
         return {"id": told.get("id"), "wrong": str(error)}
 
 
-def _tiles(
-    programs: Mapping[str, Program], algo: str, sizes: Mapping[str, Any], M: int
-) -> dict[str, Any]:
+def _tiles(programs: Mapping[str, Program], algo: str, sizes: Values, M: int) -> Json:
     """The tiles that move the fewest words in M; words are text, since they may pass 2^53.
 
     Sizes are those of the problem with its options, or those that the user's program has.

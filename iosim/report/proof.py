@@ -38,6 +38,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from iosim.base.errors import InputError, IosimError, closest, install
+from iosim.base.rows import Row
 from iosim.report.shipped import shipped
 from iosim.sweep.executors import follow_parent
 
@@ -98,7 +99,7 @@ class StepResult:
     seconds: float
     optional: bool = False
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Row:
         """The result as a plain dict, for JSON."""
         return asdict(self)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from iosim.base.reading import read_toml
 
 # Rows and columns of a matrix: (first row, last row, first column, last column), ends left out.
 Box = tuple[int, int, int, int]
@@ -65,51 +68,6 @@ class Frame:
     last: bool = False
 
 
-# Colors of a theme; tensors have those of the lab's page.
+# Tensors with colors of their own, by the first letter of their names.
 SIGNS = "QKVOSPABCXY"
-THEMES: dict[str, dict[str, str]] = {
-    "light": {
-        "background": "#ffffff",
-        "panel": "#f5f6f8",
-        "text": "#16181d",
-        "muted": "#565c68",
-        "line": "#c9cdd5",
-        "accent": "#0b5cad",
-        "mark": "#fff1c2",
-        "wrong": "#b3261e",
-        "Q": "#0072b2",
-        "K": "#d55e00",
-        "V": "#009e73",
-        "O": "#b4548f",
-        "S": "#b87a00",
-        "P": "#2a86b8",
-        "A": "#0072b2",
-        "B": "#d55e00",
-        "C": "#b4548f",
-        "X": "#0072b2",
-        "Y": "#b4548f",
-        "other": "#6b7280",
-    },
-    "dark": {
-        "background": "#14161a",
-        "panel": "#1e2127",
-        "text": "#eceef2",
-        "muted": "#a6adba",
-        "line": "#3a3f49",
-        "accent": "#6cb2ff",
-        "mark": "#4a3d12",
-        "wrong": "#ff9b91",
-        "Q": "#4ba3e3",
-        "K": "#f0803c",
-        "V": "#2fc79b",
-        "O": "#dd92bd",
-        "S": "#e69f00",
-        "P": "#79c6f0",
-        "A": "#4ba3e3",
-        "B": "#f0803c",
-        "C": "#dd92bd",
-        "X": "#4ba3e3",
-        "Y": "#dd92bd",
-        "other": "#9ca3af",
-    },
-}
+THEMES: dict[str, dict[str, str]] = read_toml(Path(__file__).with_name("themes.toml"))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Row, Rows
 from iosim.base.validate import check_size
 from iosim.core.algorithms import Algorithm, algorithm
 from iosim.core.counting.numbers import count, peak
@@ -42,7 +43,7 @@ class StepPass:
     peak: int
     remark: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Row:
         """Its part of what ``iosim step --json`` prints."""
         return {
             "algorithm": self.algorithm.name,
@@ -85,7 +86,7 @@ class TrainingStep:
         """Loads and stores of both."""
         return sum(one.counts.total_words for one in self.passes.values())
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> Rows:
         """A row for each tensor, with its words by pass and direction, and the sums."""
         names = sorted({t for one in self.passes.values() for (_, t), _ in one.counts})
         found = []

@@ -21,7 +21,7 @@ import numpy as np
 
 from iosim.base.display import Tabled
 from iosim.base.errors import CapacityError, InputError
-from iosim.base.rows import Table
+from iosim.base.rows import Row, Table
 from iosim.base.validate import check_size
 from iosim.bounds import BoundClass, BoundRow, bound_class, exact_lower_bounds
 from iosim.core.algorithms import Algorithm, all_algorithms
@@ -73,7 +73,7 @@ class Tightness(Tabled):
         """Words of the best schedule over words of the largest bound; at least 1."""
         return self.best.words / (self.binding.words or 1.0)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Row:
         """The row that ``iosim tightness --json`` prints."""
         p = self.problem
         return {

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iosim.base.errors import InputError
-from iosim.base.rows import Table
+from iosim.base.rows import Row, Rows, Table
 from iosim.core.algorithms import algorithm, all_algorithms
 from iosim.core.counting.numbers import count, peak
 from iosim.core.counts import Counts
@@ -432,7 +432,7 @@ def _check_upper(problem: Attentions, points: Sequence[Point]) -> list[str]:
     return failed
 
 
-def by_schedule(report: Report) -> list[dict[str, Any]]:
+def by_schedule(report: Report) -> Rows:
     """A row for each schedule that supports the problem's options: what its runs found together.
 
     Those that none of the sizes is enough for have no runs, and None for what these would say.
@@ -461,7 +461,7 @@ def by_schedule(report: Report) -> list[dict[str, Any]]:
     return rows
 
 
-def as_dict(report: Report) -> dict[str, Any]:
+def as_dict(report: Report) -> Row:
     """The report as ``iosim verify --json`` prints it."""
     return {
         "problem": report.problem.as_dict,
@@ -499,7 +499,7 @@ def table(report: Report) -> Table:
 
     p = report.problem
     base = problem_cells(p)
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     for x in report.points:
         rows.append(
             {

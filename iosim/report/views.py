@@ -5,14 +5,14 @@ Nothing imports this module: classes name its functions (`iosim.base.display`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from iosim.base import html
 from iosim.base.cells import cell
 from iosim.base.errors import IosimError
 from iosim.base.html import Markup
-from iosim.base.rows import Table
+from iosim.base.rows import Table, Values
 from iosim.core.algorithms._entry import Algorithm
 from iosim.core.counting import numbers
 from iosim.core.counting.show import show
@@ -32,7 +32,7 @@ from iosim.sweep.folder import Folder
 SHOWN_ROWS = 20
 
 
-def _at(values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> str:
+def _at(values: Values | Iterable[tuple[str, Any]]) -> str:
     return ", ".join(f"{name} = {cell(value)}" for name, value in dict(values).items())
 
 
@@ -255,7 +255,7 @@ def dag(value: Dag) -> str:
 def folder(value: Folder) -> str:
     """The first rows of a sweep's directory, and how many there are."""
     every = value.count_rows()
-    first: list[Mapping[str, Any]] = []
+    first: list[Values] = []
     for table in value.tables():
         first += table.slice(0, SHOWN_ROWS - len(first)).to_pylist()
         if len(first) == SHOWN_ROWS:

@@ -9,7 +9,6 @@ import pytest
 import iosim
 from iosim.base.errors import InputError
 from iosim.base.renamed import renamed
-from iosim.models.operators import operand
 from iosim.sweep import Sweep
 
 
@@ -29,37 +28,6 @@ def _warns(old, new, use):
     ]
     assert seen[0].filename == __file__
     return got
-
-
-def test_an_operand_called_otherwise_is_renamed():
-    x = operand("X", "i", {"i": 8})
-    assert _warns("Operand.called", "renamed", lambda: x.called("Y")) == x.renamed("Y")
-
-
-def test_what_a_schedule_over_devices_ends_with_is_its_output():
-    from iosim.devices.builder import trace
-
-    def text(name):
-        def send(b):
-            x = b.holds("X", "n")
-            getattr(b, name)(x, "Y")
-
-        return lambda: trace("same", iosim.Copy.plain_form(), send)
-
-    assert _warns("DeviceBuilder.ends", "output", text("ends")) == text("output")()
-
-
-def test_dealings_are_shardings():
-    from iosim import devices
-
-    for old, new in (("DEALINGS", "SHARDINGS"), ("dealing", "find_sharding")):
-        got = _warns(f"{devices.__name__}.{old}", new, lambda old=old: getattr(devices, old))
-        assert got is getattr(devices, new)
-    ring = "ring-attention", iosim.Attention(8, 2), 2
-    found = _warns(
-        "on_devices(deal=…)", "sharding", lambda: devices.on_devices(*ring, deal="zigzag")
-    )
-    assert found == devices.on_devices(*ring, sharding="zigzag")
 
 
 def test_a_sweeps_algo_is_its_schedule(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from dataclasses import replace
 from typing import Any
@@ -16,7 +15,6 @@ from iosim.base.errors import CapacityError, InputError
 from iosim.models.fusion import FUSIONS, Illegal, fused, kernel, partition
 from iosim.models.fusion.online import recomputations
 from iosim.models.hardware import machine
-from iosim.models.layers.architectures import layer
 from iosim.models.layers.backward import backward
 from iosim.models.layers.blocks import Writer
 from iosim.models.layers.graph import Graph
@@ -185,21 +183,6 @@ def test_gradients_that_are_none_are_not_taken_for_attention_s() -> None:
     changed = Graph("changed", operators, frozenset(t.name for t in graph.outputs))
     assert len(list(recomputations(graph))) == 1
     assert not list(recomputations(changed))
-
-
-def test_intermediate_tiles_are_an_old_argument() -> None:
-    graph = layer("gpt2", "prefill", batch=1, N=64)
-    each = [[op.name] for op in graph.operators]
-    for value in (True, False):
-        with pytest.deprecated_call() if value else contextlib.nullcontext():  # it warns once
-            old = fused(graph, "best", 10**6, intermediate_tiles=value)  # type: ignore[call-arg]
-        assert old == fused(graph, "best", 10**6, online_softmax=value)
-    with pytest.deprecated_call():
-        kernel(graph, each[0], 10**6, intermediate_tiles=True)  # type: ignore[call-arg]
-    with pytest.deprecated_call():
-        partition(graph, each, 10**6, "", intermediate_tiles=True)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="intermediate_tiles is online_softmax: give one"):
-        fused(graph, "best", 9, online_softmax=True, intermediate_tiles=True)  # type: ignore[call-arg]
 
 
 def test_intermediate_tiles_are_an_old_name() -> None:

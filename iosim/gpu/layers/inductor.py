@@ -15,6 +15,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from iosim.base.rows import Row, Rows
+
 # Nodes that only look at words otherwise.
 VIEWS = (
     "reshape",
@@ -41,7 +43,7 @@ _DEFINERS = (
 
 
 @contextlib.contextmanager
-def watching(step_of: Callable[[str], str]) -> Iterator[list[dict[str, Any]]]:
+def watching(step_of: Callable[[str], str]) -> Iterator[Rows]:
     """Collect the groups of everything that is compiled meanwhile, as JSON data.
 
     Args:
@@ -54,7 +56,7 @@ def watching(step_of: Callable[[str], str]) -> Iterator[list[dict[str, Any]]]:
     """
     from torch._inductor.graph import GraphLowering
 
-    found: list[dict[str, Any]] = []
+    found: Rows = []
     names: dict[str, list[str]] = {}
     codegen = GraphLowering.codegen
 
@@ -86,16 +88,14 @@ def _naming(define: Any, names: dict[str, list[str]]) -> Any:
     return defined
 
 
-def _groups(
-    graph: Any, names: dict[str, list[str]], step_of: Callable[[str], str]
-) -> list[dict[str, Any]]:
+def _groups(graph: Any, names: dict[str, list[str]], step_of: Callable[[str], str]) -> Rows:
     """Of one compiled graph, in the order in which its kernels run."""
     backward = bool(getattr(graph, "is_backward", False))
-    found: list[dict[str, Any]] = []
+    found: Rows = []
     for group in graph.scheduler.nodes:
         parts = [part for part in group.get_nodes() if getattr(part, "node", None) is not None]
         extern = [p for p in parts if type(p).__name__.startswith("Extern")]
-        nodes: dict[str, Any] = {}
+        nodes: Row = {}
         for part in parts:
             origin = getattr(part.node, "origin_node", None)
             own = list(part.node.origins)

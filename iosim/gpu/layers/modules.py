@@ -9,7 +9,7 @@ compiler notes for each node.  Parameters are called as in the graph (`Layer.wei
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from operator import add
@@ -19,6 +19,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from iosim.base.rows import Values
 from iosim.models.layers.blocks import Ask
 
 RANGE = "iosim: "  # what the names of ranges begin with
@@ -230,7 +231,7 @@ class SelfAttention(nn.Module):  # type: ignore[misc]
             turned=True,
         )
 
-    def forward(self, x: Any, given: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    def forward(self, x: Any, given: Values) -> tuple[Any, Any, Any]:
         """What the block, or the layer, gives."""
         q, k, v = (
             y.view(*y.shape[:2], -1, self.size).transpose(1, 2)
@@ -301,7 +302,7 @@ class Layer(nn.Module):  # type: ignore[misc]
         self.feed_forward = GatedNetwork(ask) if of.rope else DenseNetwork(ask, of)
         self.residual = LayerStep("feed-forward residual", function=add)
 
-    def forward(self, x: Any, given: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    def forward(self, x: Any, given: Values) -> tuple[Any, Any, Any]:
         """What the block, or the layer, gives."""
         o, k, v = self.attention(x if self.norms_last else self.norm_1(x), given)
         y = self.attention_residual(self.output_dropout(o), x)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Row, Rows, Values
 from iosim.gpu.layers import groups as g
 from iosim.gpu.layers.launch_counters import COLUMNS, Counted, aligned, total
 from iosim.gpu.layers.record import LayerRun, LayersRecord, MeasuredRun
@@ -165,14 +166,14 @@ def list_runs(record: LayersRecord) -> list[Told]:
     ]
 
 
-def run_row(one: Told, eager: Told | None) -> dict[str, Any]:
+def run_row(one: Told, eager: Told | None) -> Row:
     """A run: times, shares, bytes.  Shares are of 1; NaN where nothing was counted."""
     seconds = by_class(one)
     flop = flop_by_class(one.graph.operators)
     least = math.fsum(x.time_s for x in one.least)
     model = {at: sum(x.work.bytes[at] for x in one.least) for at in (L2_DRAM, SM_L2)}
     of_kernels = [k for k in one.kernels if k.launch.kind == "kernel"]
-    row: dict[str, Any] = {
+    row: Row = {
         **_case_of(one.run),
         "wall_us": _us(one.wall_s),
         "busy_us": _us(one.busy_s),
@@ -202,7 +203,7 @@ def run_row(one: Told, eager: Told | None) -> dict[str, Any]:
     return row | {"speedup": round(speed, 3), "model_speedup": round(said, 3)}
 
 
-def failed_row(like: Mapping[str, Any], run: LayerRun, failed: str) -> dict[str, Any]:
+def failed_row(like: Values, run: LayerRun, failed: str) -> Row:
     """A run that has nothing but a reason."""
     own = {**_case_of(run), "failed": failed}
     return {name: own.get(name, math.nan) for name in like}
@@ -218,7 +219,7 @@ def flop_by_class(operators: Sequence[Operator]) -> dict[str, int]:
     return {c: sum(op.flop for op in operators if op.klass == c) for c in g.CLASSES}
 
 
-def class_rows(one: Told) -> list[dict[str, Any]]:
+def class_rows(one: Told) -> Rows:
     """The classes of a run: measured time and bytes, and the model's flop, bytes and least time."""
     seconds, flop = by_class(one), flop_by_class(one.graph.operators)
     whole = sum(flop.values())
@@ -248,7 +249,7 @@ def class_rows(one: Told) -> list[dict[str, Any]]:
     return found
 
 
-def kernel_rows(one: Told) -> list[dict[str, Any]]:
+def kernel_rows(one: Told) -> Rows:
     """Each kernel of a run with all its launches for one step, or group, and direction."""
     together: dict[Any, list[LayerKernel]] = {}
     for k in one.kernels:
@@ -275,7 +276,7 @@ def kernel_rows(one: Told) -> list[dict[str, Any]]:
     return found
 
 
-def _kernel_row(one: Told, mine: Sequence[LayerKernel], told: Mapping[str, Any]) -> dict[str, Any]:
+def _kernel_row(one: Told, mine: Sequence[LayerKernel], told: Values) -> Row:
     first, name = mine[0], str(mine[0].launch.kernel)
     return {
         **_head(one),
@@ -288,13 +289,13 @@ def _kernel_row(one: Told, mine: Sequence[LayerKernel], told: Mapping[str, Any])
     }
 
 
-def _case_of(run: LayerRun) -> dict[str, Any]:
+def _case_of(run: LayerRun) -> Row:
     case = run.case
     sizes = {"model": case.model, "phase": case.phase, "batch": case.batch, "N": case.N}
     return sizes | {"variant": run.variant}
 
 
-def _head(one: Told) -> dict[str, Any]:
+def _head(one: Told) -> Row:
     return {x: n for x, n in _case_of(one.run).items() if x not in ("batch", "N")}
 
 
@@ -302,12 +303,12 @@ def _head(one: Told) -> dict[str, Any]:
 _MODELED = {"dram_load_bytes": L2_DRAM, "sm_l2_load_bytes": SM_L2}
 
 
-def _counts(mine: Sequence[LayerKernel]) -> dict[str, Any]:
+def _counts(mine: Sequence[LayerKernel]) -> Row:
     """What was counted, flop first; NaN unless it was of every kernel."""
     seen = [k.counted for k in mine if k.launch.kind == "kernel"]
     known = [x for x in seen if x is not None]
     whole = bool(known) and len(known) == len(seen)
-    found: dict[str, Any] = {}
+    found: Row = {}
     for name in sorted(COLUMNS, key=lambda name: not name.endswith("flop")):
         value = total(known, name) if whole else None
         column = name if name.endswith("flop") else f"{name}_bytes"

@@ -19,6 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from iosim.base.rows import Row
 from iosim.gpu.layers.cases import LayerCase
 from iosim.gpu.layers.launch_counters import PRODUCT_N, STREAM_WORDS
 from iosim.gpu.layers.record import LayerRun, MeasuredRun, ProfiledRun
@@ -41,7 +42,7 @@ class Built:
     layer: Any
 
 
-def measure(asked: dict[str, Any], out: Path) -> dict[str, Any]:
+def measure(asked: Row, out: Path) -> Row:
     """Time and trace the runs that are requested, one row each."""
     torch = torch_module()
     start = time.monotonic()
@@ -57,7 +58,7 @@ def measure(asked: dict[str, Any], out: Path) -> dict[str, Any]:
     return {"environment": environment(), "took_s": took, **packed(rows)}
 
 
-def packed(rows: list[MeasuredRun]) -> dict[str, Any]:
+def packed(rows: list[MeasuredRun]) -> Row:
     """Rows as JSON data, each kernel's name written once."""
     names: dict[str, int] = {}
     plain = []
@@ -75,7 +76,7 @@ def packed(rows: list[MeasuredRun]) -> dict[str, Any]:
     return {"rows": plain, "names": list(names)}
 
 
-def _run(told: dict[str, Any]) -> LayerRun:
+def _run(told: Row) -> LayerRun:
     return LayerRun(LayerCase(**told["case"]), told["variant"])
 
 
@@ -215,7 +216,7 @@ def traced(torch: Any, go: Callable[[], Any], passes: int = TRACED) -> list[tupl
     return launches(events)
 
 
-def watched(asked: dict[str, Any], out: Path) -> dict[str, Any]:
+def watched(asked: Row, out: Path) -> Row:
     """Run everything once where the profiler sees it: mark, gate, mark, gate, mark, run, …"""
     torch = torch_module()
     before = out.with_name(MEASURED)

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from iosim.base.rows import Values
+
 RANGE = "iosim: "  # what names of ranges begin with
 ITERATION = "iteration"  # the range of one run
 AUTOGRAD = "autograd::engine::evaluate_function: "
@@ -62,7 +64,7 @@ class _Span:
     said: bool  # by record_function
 
 
-def launches(events: Iterable[Mapping[str, Any]]) -> list[tuple[Launch, ...]]:
+def launches(events: Iterable[Values]) -> list[tuple[Launch, ...]]:
     """What ran on the GPU, one tuple for each range of an iteration, in the order of launches.
 
     >>> def event(cat, name, ts, dur, thread=1, **args):
@@ -121,7 +123,7 @@ def typical(runs: Sequence[Sequence[Launch]]) -> tuple[Launch, ...]:
     )
 
 
-def _span(event: Mapping[str, Any]) -> _Span:
+def _span(event: Values) -> _Span:
     args = event.get("args", {})
     sequence = args.get("Sequence number")
     return _Span(
@@ -134,7 +136,7 @@ def _span(event: Mapping[str, Any]) -> _Span:
     )
 
 
-def _around(calls: Sequence[Mapping[str, Any]], spans: Sequence[_Span]) -> list[list[_Span]]:
+def _around(calls: Sequence[Values], spans: Sequence[_Span]) -> list[list[_Span]]:
     """The spans that each call is in, the outermost first."""
     by_thread: dict[Any, list[_Span]] = {}
     for span in sorted(spans, key=lambda s: (s.start, -s.end)):
@@ -182,7 +184,7 @@ def _makers(spans: Sequence[_Span]) -> dict[int, str]:
     return {number: step for number, (_, step) in found.items()}
 
 
-def _launch(event: Mapping[str, Any], inside: list[_Span], makers: Mapping[int, str]) -> Launch:
+def _launch(event: Values, inside: list[_Span], makers: Mapping[int, str]) -> Launch:
     said = [s for s in inside if s.said and s.name.startswith(RANGE)]
     node = next((s for s in inside if s.name.startswith(AUTOGRAD)), None)
     ops = [s for s in inside if not s.said]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, closest
+from iosim.base.rows import Row
 from iosim.base.validate import check_size
 from iosim.devices import DeviceSchedule, OnDevices, count_links, on_devices, schedule
 from iosim.devices.problems import SumOver
@@ -81,7 +81,7 @@ class LinkCase:
     def instances(self) -> tuple[OnDevices, ...]:
         """The schedule on P devices: a piece for each of `pieces`."""
         entry = self._schedule
-        sizes: dict[str, Any] = dict(self.sizes)
+        sizes: Row = dict(self.sizes)
         if entry.problem is SumOver:
             sizes["devices"] = self.P
         if self.causal:
@@ -109,7 +109,7 @@ class LinkCase:
         parts += [self.deal] * (self.deal != "contiguous")
         return " ".join(parts)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Row:
         """JSON data."""
         return asdict(self)
 

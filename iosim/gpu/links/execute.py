@@ -7,11 +7,12 @@ outermost, so that a part is one run of memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from iosim.base.rows import Row, Values
 from iosim.devices import OnDevices
 from iosim.devices.ops import OPS
 from iosim.devices.program import Compute, Dim, Drop, Make, Send, Sharded, Slab, Way
@@ -34,7 +35,7 @@ class Rank:
     def __init__(self, instance: OnDevices, rank: int, torch: Any, device: str, dtype: Any) -> None:
         self.instance, self.rank, self.torch = instance, rank, torch
         self.device, self.dtype = device, dtype
-        self.memory: dict[str, Any] = {}
+        self.memory: Row = {}
         self.whole: dict[str, tuple[bool, ...]] = {}
         self.steps = list(instance.steps())
         self.split = {
@@ -110,7 +111,7 @@ class Rank:
                 x = x.narrow(k, *self.places[dim.axis][self.part(dim, t)])
         return x
 
-    def load(self, inputs: Mapping[str, Any]) -> None:
+    def load(self, inputs: Values) -> None:
         """Take this device's part of the problem's inputs, which are PyTorch's tensors."""
         for slab in self.instance.schedule.program.inputs:
             x = inputs[slab.name]

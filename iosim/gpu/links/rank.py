@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from iosim.base.errors import IosimError
+from iosim.base.rows import Row
 from iosim.base.writing import write_text
 from iosim.devices import OnDevices
 from iosim.gpu.links.cases import LinkCase
@@ -133,7 +134,7 @@ class Process:
         return self.gathered(moved), runs
 
 
-def _inputs(process: Process, instance: OnDevices, dtype: Any, seed: int) -> dict[str, Any]:
+def _inputs(process: Process, instance: OnDevices, dtype: Any, seed: int) -> Row:
     """The problem's inputs, the same on every device; products keep a size of about 1."""
     torch: Any = process.torch
     generator = torch.Generator(process.device).manual_seed(seed)
@@ -154,7 +155,7 @@ _SCALES: dict[str, Callable[[list[int]], float]] = {
 }
 
 
-def _reference(process: Process, instance: OnDevices, x: dict[str, Any]) -> dict[str, Any]:
+def _reference(process: Process, instance: OnDevices, x: Row) -> Row:
     """The outputs by one device."""
     torch, kind = process.torch, instance.problem.kind
     if kind == "attention":
@@ -173,7 +174,7 @@ def _reference(process: Process, instance: OnDevices, x: dict[str, Any]) -> dict
     return {"Y": x["X"].sum(0)}
 
 
-def _difference(process: Process, one: Rank, inputs: dict[str, Any]) -> float:
+def _difference(process: Process, one: Rank, inputs: Row) -> float:
     """The largest difference from one device's result, relative to its largest entry."""
     torch, worst = process.torch, 0.0
     want = _reference(process, one.instance, inputs)
@@ -189,7 +190,7 @@ def _difference(process: Process, one: Rank, inputs: dict[str, Any]) -> float:
     return largest
 
 
-def _of_call(process: Process, case: LinkCase, dtype: Any) -> dict[str, Any]:
+def _of_call(process: Process, case: LinkCase, dtype: Any) -> Row:
     """One call of NCCL, on vectors of n words."""
     torch, dist, P = process.torch, process.dist, process.P
     n = case.sizes["n"]
@@ -227,7 +228,7 @@ def _of_call(process: Process, case: LinkCase, dtype: Any) -> dict[str, Any]:
     }
 
 
-def _count_bytes(process: Process, case: LinkCase, go: Callable[[], None]) -> dict[str, Any]:
+def _count_bytes(process: Process, case: LinkCase, go: Callable[[], None]) -> Row:
     moved, runs = process.bytes_of(go, max(case.sent_bytes))
     if not all(moved):
         return {"counted_runs": 0}
@@ -235,7 +236,7 @@ def _count_bytes(process: Process, case: LinkCase, go: Callable[[], None]) -> di
     return {"counted_runs": runs, **told}
 
 
-def _of_schedule(process: Process, case: LinkCase, dtype: Any) -> dict[str, Any]:
+def _of_schedule(process: Process, case: LinkCase, dtype: Any) -> Row:
     """A schedule as the program says it; in pieces, on two streams in turn, for the overlap."""
     torch = process.torch
     whole = LinkCase(**{**case.as_dict(), "pieces": 1, "cut": ""}).instances[0]

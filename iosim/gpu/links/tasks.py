@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from iosim.base.rows import Row, Rows
 from iosim.gpu.links.cases import LinkCase
 
 # Multicast over NVLink is not used: it would move words once where the model moves P − 1 copies.
@@ -25,11 +26,11 @@ ENVIRONMENT = {
 LIMIT_S = 205.0
 
 
-def measure(asked: dict[str, Any], out: Path) -> dict[str, Any]:
+def measure(asked: Row, out: Path) -> Row:
     """Measure the cases; neighbors of one protocol share processes."""
     cases = [LinkCase(**case) for case in asked["cases"]]
     gpu = asked["backend"] == "nccl"
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     why = ""
     end = time.monotonic() + asked["limit_s"]
     for protocol, some in groupby(cases, key=lambda case: case.protocol):
@@ -39,7 +40,7 @@ def measure(asked: dict[str, Any], out: Path) -> dict[str, Any]:
     return {"environment": _environment(gpu), "rows": rows, "counters": why}
 
 
-def _processes(cases: list[LinkCase], protocol: str, backend: str, end: float) -> dict[str, Any]:
+def _processes(cases: list[LinkCase], protocol: str, backend: str, end: float) -> Row:
     """The rows of cases that share processes."""
     environment = {**os.environ, **ENVIRONMENT}
     if protocol:
@@ -77,7 +78,7 @@ def _processes(cases: list[LinkCase], protocol: str, backend: str, end: float) -
                 if one.poll() is None:
                     one.kill()
         said = [_last_line(log) for log in logs]
-        found: dict[str, Any] = {"rows": [], "counters": ""}
+        found: Row = {"rows": [], "counters": ""}
         if out.exists():
             found = json.loads(out.read_text())
     lost = next((text for text in said if text), "there was no time left")

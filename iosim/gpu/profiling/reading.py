@@ -14,11 +14,11 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from iosim.base.errors import InputError
 from iosim.base.reading import parse, read_bytes, stored
 from iosim.base.reading import read_text as text_of
+from iosim.base.rows import Row
 from iosim.gpu.errors import GpuError
 from iosim.gpu.profiling.foreign import refuse
 from iosim.gpu.profiling.labels import counter_of
@@ -169,7 +169,7 @@ def versions(path: Path) -> dict[str, str]:
     return {name: str(found.get(name) or "unknown") for name in VERSIONS}
 
 
-def _provenance(path: Path) -> dict[str, Any]:
+def _provenance(path: Path) -> Row:
     """What a record says of itself; nothing where it says nothing."""
     if not path.exists():
         return {}

@@ -4,62 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
+from iosim.base.rows import Row, Rows
 from iosim.gpu.profiling.kernels import ProfiledKernel, positions
-from iosim.gpu.profiling.metrics import QUANTITIES, RATIOS, TENSOR, VECTOR, Quantity, Ratio
+from iosim.gpu.profiling.metrics import (
+    QUANTITIES,
+    RATIOS,
+    SHOWN,
+    TENSOR,
+    VECTOR,
+    Quantity,
+    Ratio,
+)
 from iosim.gpu.profiling.verdict import Judged, judge
 
 ABSENT = "absent: needs "
 _KNOWN: dict[str, Quantity | Ratio] = {**QUANTITIES, **RATIOS}
-# What a kernel's table shows, in the order of the method; what is 0 of these is left out.
-SHOWN = (
-    "time",
-    "passes",
-    "dram_busy",
-    "l2_busy",
-    "l1_busy",
-    "tensor_busy",
-    "fma_busy",
-    "alu_busy",
-    "xu_busy",
-    "issue_busy",
-    "sm_busy",
-    *TENSOR,
-    *VECTOR,
-    "dram_read",
-    "dram_write",
-    "l2_read",
-    "bulk_read",
-    "multicast_read",
-    "atom_read",
-    "l2_write",
-    "bulk_write",
-    "reduced",
-    "bulk_reduced",
-    "asked_read",
-    "asked_write",
-    "l2_hit",
-    "shared",
-    "conflict_share",
-    "read_sectors",
-    "write_sectors",
-    "read_used",
-    "write_used",
-    "local_read",
-    "local_write",
-    "occupancy",
-    "occupancy_limit",
-    "waves",
-    "registers",
-    "shared_held",
-)
 _IF_ANY = (*TENSOR[1:], *VECTOR[1:], "atom_read", "bulk_reduced", "multicast_read")
 # Of these only the part that was read is shown: the other is its substitute.
 _EITHER = {"sm_busy": "issue_busy"}
 
 
-def overview(found: Sequence[ProfiledKernel]) -> list[dict[str, Any]]:
+def overview(found: Sequence[ProfiledKernel]) -> Rows:
     """One row for each kernel: its time, what bounds it, and the busiest unit."""
     whole = sum(k.time_s or 0 for k in found)
     rows = []
@@ -99,7 +65,7 @@ def details(kernel: ProfiledKernel) -> list[tuple[str, str, str]]:
     return rows
 
 
-def roofs(kernel: ProfiledKernel) -> list[dict[str, Any]]:
+def roofs(kernel: ProfiledKernel) -> Rows:
     """One row for each boundary: bytes, bandwidth, intensity, and how near its roof."""
     return [
         {
@@ -130,7 +96,7 @@ def sentences(kernel: ProfiledKernel, judged: Judged) -> list[str]:
     return said
 
 
-def to_dict(kernel: ProfiledKernel, judged: Judged) -> dict[str, Any]:
+def to_dict(kernel: ProfiledKernel, judged: Judged) -> Row:
     """A kernel for scripts: values in base units, None where absent, with counters."""
     return {
         "kernel": kernel.short,

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from iosim.base.errors import InputError
 from iosim.base.reading import parse, read_text
+from iosim.base.rows import Row
 from iosim.gpu.errors import GpuError
 
 T = TypeVar("T")
@@ -78,7 +79,7 @@ def _parts(kind: Any) -> tuple[Any, tuple[Any, ...], bool]:
 
 
 @functools.cache
-def _list_fields(kind: Any) -> tuple[dict[str, Any], set[str]]:
+def _list_fields(kind: Any) -> tuple[Row, set[str]]:
     """The types of a dataclass's fields, and the names of those without a default."""
     needed = {
         f.name
@@ -88,7 +89,7 @@ def _list_fields(kind: Any) -> tuple[dict[str, Any], set[str]]:
     return typing.get_type_hints(kind), needed
 
 
-def _record(kind: Any, value: dict[str, Any], where: tuple[str, ...]) -> Any:
+def _record(kind: Any, value: Row, where: tuple[str, ...]) -> Any:
     hints, needed = _list_fields(kind)
     if missing := needed - set(value):
         raise GpuError(

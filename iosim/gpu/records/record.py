@@ -15,14 +15,14 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.dtypes import word_bytes
 from iosim.base.errors import IosimError
 from iosim.base.reading import stored
+from iosim.base.rows import Row
 from iosim.core.counts import Counts, Key
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.kernels import KernelItems, count_items
@@ -124,7 +124,7 @@ class Record:
         """Of each kernel of a job."""
         return [kernel.warps for kernel in self.measured[at].kernels]
 
-    def ticks(self, at: int) -> NDArray[np.int64] | None:
+    def ticks(self, at: int) -> Ints | None:
         """When each item of a job started and ended, (items, 2) in nanoseconds; None without.
 
         Raises GpuError for a file that holds anything else.
@@ -294,7 +294,7 @@ def _device(provenance: dict[str, str], what: str, folder: Path) -> int:
     return int(text)
 
 
-def _ticks(path: Path, items: int) -> NDArray[np.int64]:
+def _ticks(path: Path, items: int) -> Ints:
     try:
         with zipfile.ZipFile(path) as archive, archive.open("ns.npy") as file:
             # The header first: a small file may unpack to anything.
@@ -306,7 +306,7 @@ def _ticks(path: Path, items: int) -> NDArray[np.int64]:
                 "it is of another run"
             )
         with np.load(path, allow_pickle=False) as archive_:
-            found: NDArray[np.int64] = archive_["ns"]
+            found: Ints = archive_["ns"]
     except GpuError:
         raise
     except Exception as error:  # zipfile, zlib and NumPy raise a dozen kinds for damaged files
@@ -314,7 +314,7 @@ def _ticks(path: Path, items: int) -> NDArray[np.int64]:
     return found
 
 
-def as_plain(row: Measured | Profiled) -> dict[str, Any]:
+def as_plain(row: Measured | Profiled) -> Row:
     """A row as JSON data, without the fields that have their defaults."""
     plain = dataclasses.asdict(row)
     blank = {f.name: f.default for f in dataclasses.fields(row)}

@@ -5,8 +5,10 @@ The reports `validate`, `dram` and `layers` draw their panels with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from iosim.base.rows import Values
 
 COLORS = (
     "#0072B2",
@@ -35,11 +37,11 @@ def span(values: Sequence[float], form: str) -> str:
     return f"{min(values):{form}} to {max(values):{form}}"
 
 
-Point = Callable[[Mapping[str, Any]], tuple[float, float]]
+Point = Callable[[Values], tuple[float, float]]
 
 
 def scatter(
-    axes: Any, rows: Sequence[Mapping[str, Any]], by: str, points: Sequence[Point], **how: Any
+    axes: Any, rows: Sequence[Values], by: str, points: Sequence[Point], **how: Any
 ) -> None:
     """Rows as points, with a mark and a color for each value of the column `by`.
 

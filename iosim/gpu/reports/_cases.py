@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from iosim.base.errors import InputError, closest
+from iosim.base.rows import Values
 from iosim.core.algorithms._entry import Algorithm
 from iosim.core.problem import Attention, BlockSparse
 from iosim.core.problem.scores import MaskedScores
@@ -29,7 +30,7 @@ class Case:
     """
 
     says: str
-    options: Callable[[int], Mapping[str, Any]]
+    options: Callable[[int], Values]
     rows: int = 0
     grouped: int = 1
     pattern: str = ""

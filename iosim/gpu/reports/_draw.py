@@ -13,6 +13,7 @@ from typing import Any
 
 from iosim.base.dtypes import word_bytes
 from iosim.base.errors import CapacityError, InputError
+from iosim.base.rows import Row
 from iosim.core.algorithms._entry import Algorithm
 from iosim.core.counting.numbers import peak
 from iosim.core.problem import Option, size_names
@@ -101,7 +102,7 @@ def _problem(draw: Draw, entry: Algorithm) -> Any:
     sizes = {name: _size(draw, name) for name in size_names(entry.problem)}
     own = [option for option in entry.problem.options() if option.name not in entry.lacks]
     plain = draw.happens(0.4)
-    told: dict[str, Any] = {}
+    told: Row = {}
     for option in own:
         wanted = draw.happens(0.3) and not plain
         value = _value(draw, option, sizes)

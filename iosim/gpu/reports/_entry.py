@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from iosim.base.rows import Row, Rows, Values
 from iosim.core.problem import every_axis
 from iosim.core.units import parse_int, parse_words, split_list
 from iosim.gpu.records import record
@@ -17,8 +18,8 @@ from iosim.gpu.run.job import Job, gate_job
 from iosim.gpu.targets import PLAIN
 
 # What is asked (JSON), where its output will lie → what the worker writes there as JSON.
-Task = Callable[[Any, Path], dict[str, Any]]
-Panel = Callable[[Any, list[dict[str, Any]]], None]
+Task = Callable[[Any, Path], Row]
+Panel = Callable[[Any, Rows], None]
 # Whether a report reads hardware counters: not at all; where it can; or it makes no sense without.
 Counters = Literal["", "wanted", "needed"]
 
@@ -82,11 +83,11 @@ class ReportTable:
             for ``.json``.
     """
 
-    rows: list[dict[str, Any]]
+    rows: Rows
     summary: str
     good: bool
     failed: str = ""
-    files: Mapping[str, Any] = field(default_factory=dict)
+    files: Values = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,11 @@ class GpuReport:
     """
 
     name: str
-    plan: Callable[[Mapping[str, Any]], tuple[WorkerRun, ...]]
+    plan: Callable[[Values], tuple[WorkerRun, ...]]
     tasks: Mapping[str, Task]
     table: Callable[[Path], ReportTable]
     options: tuple[ReportOption, ...] = ()
-    counters: Callable[[Mapping[str, Any]], Counters] = lambda given: ""
+    counters: Callable[[Values], Counters] = lambda given: ""
     columns: tuple[str, ...] = ()
     panels: tuple[Panel, ...] = ()
     apart: bool = False
@@ -138,17 +139,17 @@ def job_runs(
     """
     for job in jobs:
         job.emitted()
-    asked: dict[str, Any] = {"jobs": [job.as_dict() for job in (gate_job(), *jobs)]}
+    asked: Row = {"jobs": [job.as_dict() for job in (gate_job(), *jobs)]}
     asked |= {"drawn": dict(drawn)} if drawn else {}
     measure = WorkerRun("measure", asked, record.SPEC, record.MEASURED)
     profile = WorkerRun("profile", asked, record.SPEC, record.PROFILED, record.COUNTERS, boundaries)
     return (measure, profile) if counters else (measure,)
 
 
-def planned(runs: Iterable[WorkerRun]) -> list[dict[str, Any]]:
+def planned(runs: Iterable[WorkerRun]) -> Rows:
     """Rows of what a report would run: its jobs, each once, or else what it asks of the worker."""
     asked = {json.dumps(run.asked, sort_keys=True): run for run in runs}
-    found: list[dict[str, Any]] = []
+    found: Rows = []
     for text, run in asked.items():
         if not isinstance(run.asked, Mapping) or "jobs" not in run.asked:
             found.append({"task": run.task, "asked": text})
@@ -169,7 +170,7 @@ def planned(runs: Iterable[WorkerRun]) -> list[dict[str, Any]]:
     return found
 
 
-def job_sizes(job: Mapping[str, Any]) -> dict[str, Any]:
+def job_sizes(job: Values) -> Row:
     """Sizes and options of a job, with the pattern of its block mask where it has one."""
     blocks = {"blocks": job["pattern"]} if job["pattern"] else {}
     return {**job["sizes"], **job["variant"], **blocks}
@@ -200,7 +201,7 @@ def schedule_option(default: str, says: str, parse: Callable[[Any], Any], old: s
     return ReportOption("schedule", default, f"schedule: {says}", parse, "SCHEDULE,…", (old,))
 
 
-def listed(values: Mapping[str, Any]) -> str:
+def listed(values: Values) -> str:
     """Names and values in one cell of a table; a window is LEFT,RIGHT, a limit that is none "".
 
     >>> listed({"window": [3, None], "N": 8})
@@ -215,7 +216,7 @@ def _plain(value: Any) -> str:
     return str(value).replace(" ", "-")
 
 
-def choose_counters(given: Mapping[str, Any]) -> Counters:
+def choose_counters(given: Values) -> Counters:
     """Of a report whose switch ``--counters`` is on if nothing is typed."""
     return "wanted" if given["counters"] else ""
 

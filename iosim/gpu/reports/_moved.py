@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import Any
 
 from iosim.base.dtypes import word_bytes
 from iosim.base.reading import stored
+from iosim.base.rows import Row, Values
 from iosim.core.counting.numbers import count
 from iosim.core.problem import AttentionBackward
 from iosim.core.program.walk import bind
@@ -49,9 +50,7 @@ def _only(torch: Any, backend: str) -> Iterator[None]:
         yield
 
 
-def fused_pass(
-    torch: Any, backend: str, given: Mapping[str, Any], causal: bool = False
-) -> Callable[[], Any]:
+def fused_pass(torch: Any, backend: str, given: Values, causal: bool = False) -> Callable[[], Any]:
     """One of PyTorch's backward passes: gradients of Q, K and V, after one forward pass.
 
     Args:
@@ -65,7 +64,7 @@ def fused_pass(
     return functools.partial(torch.autograd.grad, o, (q, k, v), do, retain_graph=True)
 
 
-def watch_passes(asked: dict[str, Any], out: Path) -> dict[str, Any]:
+def watch_passes(asked: Row, out: Path) -> Row:
     """Runs in the worker: what is of known size, then each backward pass, each after a mark."""
     from iosim.gpu.layers.tasks import stream
     from iosim.gpu.run.cuda import torch_module

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Row
 from iosim.core.counting.numbers import peak
 from iosim.gpu.errors import GpuError
 from iosim.gpu.run.job import Job
@@ -54,7 +55,7 @@ class Ready:
 
     def time_beside(
         self, others: Mapping[str, Callable[[], Any]], work: float, unit: str, queued: bool = False
-    ) -> dict[str, Any]:
+    ) -> Row:
         """Columns of a row: seconds and speed of these kernels and of others, taken in turn.
 
         Args:

@@ -9,12 +9,12 @@ was written.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Row, Values
 from iosim.core.algorithms import ALGORITHMS, algorithm
 from iosim.core.problem import AttentionBackward
 from iosim.gpu.layers.launch_counters import BYTES
@@ -92,7 +92,7 @@ class BackwardRow:
     launches: int  # timed, per median
 
 
-def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
+def _compare(asked: Row, out: Path) -> Row:
     """Runs in the worker: tune, then time all in turn on the same tensors."""
     from iosim.gpu.run.cuda import torch_module
     from iosim.gpu.run.tasks import environment
@@ -133,7 +133,7 @@ def _time(torch: Any, job: Job, case: str) -> BackwardRow:
     )
 
 
-def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+def _plan(given: Values) -> tuple[WorkerRun, ...]:
     for name, d in itertools.product(given["schedule"], given["d"]):
         candidates(name, given["case"], min(given["N"]), d, given["M"])  # raises
     asked = {"lengths": given["N"], "head_sizes": given["d"], "watched": WATCHED}

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Row, Values
 from iosim.core.problem import Attention
 from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import MEASURED, SPEC
@@ -109,7 +109,7 @@ class BenchRow:
     style: str = ""
 
 
-def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
+def _compare(asked: Row, out: Path) -> Row:
     """Runs in the worker: tune, then time all three on the same tensors, in turn."""
     from iosim.gpu.run.cuda import torch_module
     from iosim.gpu.run.tasks import environment
@@ -159,7 +159,7 @@ def _time(torch: Any, job: Job, case: str) -> BenchRow:
     )
 
 
-def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+def _plan(given: Values) -> tuple[WorkerRun, ...]:
     target(given["target"]).styled(given["style"])
     for d in given["d"]:
         # raises for an M that holds no tile

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from iosim.base.rows import Row, Values
 from iosim.bounds import bound
 from iosim.core.algorithms import algorithm
 from iosim.core.problem import Attention, every_axis
@@ -40,7 +40,7 @@ SCHEDULES = ("decode", "split_kv")
 WORD = 2  # bytes: fp16
 
 
-def _problem(asked: Mapping[str, Any]) -> Attention:
+def _problem(asked: Values) -> Attention:
     """One row of every head of a batch, against a cache that the heads of a group share."""
     batch, heads, groups = asked["batch"], asked["heads"], asked["kv_heads"]
     return Attention(1, asked["d"], batch * heads, N_k=asked["N_k"], kv_heads=batch * groups)
@@ -106,7 +106,7 @@ class DecodeRow:
     launches: int  # timed, per median
 
 
-def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
+def _compare(asked: Row, out: Path) -> Row:
     """Runs in the worker: tune, then time all in turn on the same tensors."""
     from iosim.gpu.run.cuda import torch_module
     from iosim.gpu.run.tasks import environment
@@ -119,7 +119,7 @@ def _compare(asked: dict[str, Any], out: Path) -> dict[str, Any]:
     return {"environment": environment(), "rows": rows}
 
 
-def _time(torch: Any, job: Job, asked: Mapping[str, Any]) -> DecodeRow:
+def _time(torch: Any, job: Job, asked: Values) -> DecodeRow:
     from iosim.gpu.run.baselines import forward
 
     ready = Ready(job)
@@ -147,7 +147,7 @@ def _time(torch: Any, job: Job, asked: Mapping[str, Any]) -> DecodeRow:
     )
 
 
-def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+def _plan(given: Values) -> tuple[WorkerRun, ...]:
     problem = _problem(given)
     for name in given["schedule"]:
         candidates(name, problem, given["M"])  # raises for an M that holds no tile

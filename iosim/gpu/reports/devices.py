@@ -10,12 +10,12 @@ The model's time with overlap is the larger of the first two.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from iosim.base.errors import InputError, IosimError
+from iosim.base.rows import Row, Values
 from iosim.core.units import parse_int
 from iosim.devices.timing import DeviceTimes, device_times, link_speed
 from iosim.gpu.errors import GpuError
@@ -95,7 +95,7 @@ class _MeasuredFile:
     counters: str = ""
 
 
-def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+def _plan(given: Values) -> tuple[WorkerRun, ...]:
     P = given["P"]
     if P < 2:
         raise InputError(f"P = {P} has no link: give 2 or more")
@@ -140,7 +140,7 @@ def _us(seconds: float) -> float:
     return seconds if math.isnan(seconds) else float(f"{seconds * 1e6:.4g}")
 
 
-def _row(case: LinkCase, found: MeasuredLinks, device: str) -> dict[str, Any]:
+def _row(case: LinkCase, found: MeasuredLinks, device: str) -> Row:
     model = max(case.sent_bytes)
     best = max(found.compute_s, found.communication_s)
     modeled = _modeled(case, device)

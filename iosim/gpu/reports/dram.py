@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from iosim.base.rows import Rows
 from iosim.core.counting.numbers import count
 from iosim.core.units import bytes_of
 from iosim.gpu import l2
@@ -182,7 +183,7 @@ def _table(folder: Path) -> ReportTable:
     return ReportTable(rows, _summary(found), all(r.good for r in found), failed)
 
 
-def _reads_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
+def _reads_panel(axes: Any, rows: Rows) -> None:
     """DRAM reads against the wave model; a threshold is the drift bracket."""
     kinds = ((True, "in lockstep", _axes.COLORS[0]), (False, "plain", _axes.COLORS[1]))
     for in_step, label, color in kinds:
@@ -215,7 +216,7 @@ def _reads_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
     draw_legend(axes)
 
 
-def _law_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
+def _law_panel(axes: Any, rows: Rows) -> None:
     """DRAM reads against the rows resident on the chip: 2N²d words over rows."""
     kept = [r for r in rows if r["in_step"] and r["d"] == 64]
     for k, N in enumerate(sorted({r["N"] for r in kept})):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Rows
 from iosim.gpu.reports import REPORTS, SavedReport, gpu_report
 from iosim.report.plot import STYLE, WIDTH, figure_rows, pyplot, save
 
@@ -21,7 +21,7 @@ def draw(saved: Iterable[SavedReport], stem: Path) -> list[Path]:
 
     Raises InputError if a record of one of them is missing or the figure cannot be written.
     """
-    rows: dict[str, list[dict[str, Any]]] = {}
+    rows: dict[str, Rows] = {}
     for one in saved:
         rows.setdefault(one.report.name, []).extend(figure_rows(one.table.rows))
     with_panels = [report for report in map(gpu_report, REPORTS) if report.panels]

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Row, Rows, Values
 from iosim.core.units import parse_int
 from iosim.gpu.layers import cases
 from iosim.gpu.layers.groups import ATTENTION, CLASSES, COPY, UNKNOWN
@@ -49,19 +50,19 @@ MEASURING = 0.55
 GATE_TOLERANCE = 0.01
 
 
-def _measure(asked: Any, out: Path) -> dict[str, Any]:
+def _measure(asked: Any, out: Path) -> Row:
     from iosim.gpu.layers import tasks
 
     return tasks.measure(asked, out)
 
 
-def _watched(asked: Any, out: Path) -> dict[str, Any]:
+def _watched(asked: Any, out: Path) -> Row:
     from iosim.gpu.layers import tasks
 
     return tasks.watched(asked, out)
 
 
-def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+def _plan(given: Values) -> tuple[WorkerRun, ...]:
     found = cases.chosen(given["model"], given["phase"], given["quick"])
     if not found:
         raise InputError(
@@ -124,7 +125,7 @@ def _table(folder: Path) -> ReportTable:
             rows.get(run) or failed_row(like, run, row.failed)
             for run, row in zip(record.runs, record.measured, strict=True)
         ]
-        files: dict[str, Any] = {
+        files: Row = {
             "classes.csv": [row for one in runs for row in class_rows(one)],
             "kernels.csv": [row for one in runs for row in kernel_rows(one)],
         }
@@ -135,7 +136,7 @@ def _table(folder: Path) -> ReportTable:
     return ReportTable(every, _summary(record, runs, text), good, "", files)
 
 
-def _groups(one: Told) -> dict[str, Any]:
+def _groups(one: Told) -> Row:
     """What was fused: a partition for `iosim.models.fusion.fused`, and what it doesn't say."""
     fused, launched = one.fused, one.measured.groups
     assert fused is not None
@@ -169,23 +170,23 @@ _COLOR = dict(
 )
 
 
-def _measured_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _measured_rows(rows: Rows) -> Rows:
     return [row for row in rows if not row["failed"]]
 
 
-def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _once(rows: Rows) -> Rows:
     """Of runs that several records have, each where it was measured first."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Row] = {}
     for row in _measured_rows(rows):
         found.setdefault(_label(row), row)
     return list(found.values())
 
 
-def _label(row: Mapping[str, Any]) -> str:
+def _label(row: Values) -> str:
     return f"{row['model']} {row['phase']}, {row['variant']}"
 
 
-def _shares(axes: Any, rows: list[dict[str, Any]]) -> None:
+def _shares(axes: Any, rows: Rows) -> None:
     """Share of time by class, each run a bar; the flop's and the published ones next to them."""
     own = _once(rows)
     bars = [(_label(r), {c: r[f"time_{c}"] for c in CLASSES}) for r in own]
@@ -215,7 +216,7 @@ def _shares(axes: Any, rows: list[dict[str, Any]]) -> None:
     axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=6, columnspacing=1)
 
 
-def _least(axes: Any, rows: list[dict[str, Any]]) -> None:
+def _least(axes: Any, rows: Rows) -> None:
     """Measured time of a pass, and of its kernels, over the least."""
     own = _once(rows)
     times_of = [
@@ -232,7 +233,7 @@ def _least(axes: Any, rows: list[dict[str, Any]]) -> None:
     draw_legend(axes)
 
 
-def _bytes(axes: Any, rows: list[dict[str, Any]]) -> None:
+def _bytes(axes: Any, rows: Rows) -> None:
     """Bytes at L2↔DRAM of all records, measured over the model's for the same fusion."""
     own = [r for r in _measured_rows(rows) if not math.isnan(r["dram_load_bytes"])]
     _axes.scatter(axes, own, "variant", [lambda r: (r["dram_model_bytes"], _over_model(r))])
@@ -251,13 +252,13 @@ def _bytes(axes: Any, rows: list[dict[str, Any]]) -> None:
     axes.set_ylabel("counted ÷ predicted,\nbytes at L2↔DRAM, read and written")
 
 
-def _over_model(row: Mapping[str, Any]) -> float:
+def _over_model(row: Values) -> float:
     """Bytes at L2↔DRAM that were counted over those of the model."""
     moved: float = row["dram_load_bytes"] + row["dram_store_bytes"]
     return moved / float(row["dram_model_bytes"])
 
 
-def _speedups(axes: Any, rows: list[dict[str, Any]]) -> None:
+def _speedups(axes: Any, rows: Rows) -> None:
     """Speed compared with eager: measured, and by the model for the same fusion."""
     own = [r for r in _once(rows) if r["variant"] != "eager"]
     own = [r for r in own if not math.isnan(r["speedup"])]

@@ -8,11 +8,11 @@ each kernel reads and writes once what it touches, of the schedules in `iosim.gp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from iosim.base.rows import Values
 from iosim.core.algorithms import algorithm
 from iosim.core.problem import Attention
 from iosim.core.tiling.gpu import gpu_tiles
@@ -80,7 +80,7 @@ class TorchSpec:
     runs: tuple[tuple[str, bool], ...]
 
 
-def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+def _plan(given: Values) -> tuple[WorkerRun, ...]:
     torch = WorkerRun(
         "torch",
         asdict(TorchSpec(**SIZES, runs=RUNS)),

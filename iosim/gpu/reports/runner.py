@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
+from iosim.base.rows import Values
 from iosim.base.writing import write_text
 from iosim.gpu.errors import GpuError
 from iosim.gpu.records.checksums import CHECKSUMS, write_checksums
@@ -20,7 +20,7 @@ from iosim.gpu.targets import PLAIN, chosen
 
 def run_report(
     report: GpuReport,
-    options: Mapping[str, Any],
+    options: Values,
     folder: Path,
     origin: Mapping[str, str],
     remark: Callable[[str], None],
@@ -68,7 +68,7 @@ def run_report(
     write_checksums(folder)
 
 
-def settled(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, str]]:
+def settled(options: Values) -> tuple[Values, dict[str, str]]:
     """The options with the target that this machine can run, and what a record says of it.
 
     >>> settled({"N": 1024})

@@ -18,6 +18,7 @@ from typing import Any
 
 from iosim.base.dtypes import word_bytes
 from iosim.base.errors import CapacityError, InputError
+from iosim.base.rows import Row, Rows, Values
 from iosim.core.algorithms import ALGORITHMS
 from iosim.core.counting.numbers import count, peak
 from iosim.core.counts import Direction
@@ -86,7 +87,7 @@ class JobGrid:
 
     def __iter__(self) -> Iterator[Job]:  # one after another: to choose tiles takes time
         found: set[Any] = set()
-        how: dict[str, Any] = {"target": self.target, "style": self.style}
+        how: Row = {"target": self.target, "style": self.style}
         known = target_of(self.target).dtypes
         dtypes = [x for x in self.dtypes if self.target == PLAIN or x in known]
         every = itertools.product(
@@ -115,7 +116,7 @@ def validate_jobs(*given: Any, **others: Any) -> list[Job]:
     return list(JobGrid(*given, **others))
 
 
-def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+def _plan(given: Values) -> tuple[WorkerRun, ...]:
     if isinstance(given["case"], int):
         return _plan_drawn(given)
     names, head_sizes, capacities = given["schedule"], given["d"], given["M"]
@@ -134,7 +135,7 @@ def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
     return job_runs(jobs, boundaries_of(jobs), counters=given["counters"])
 
 
-def _plan_drawn(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+def _plan_drawn(given: Values) -> tuple[WorkerRun, ...]:
     """Programs that are drawn: of the options, these are the schedules' names and the seed."""
     for option in REPORT.options:
         alone = option.name not in ("d", "M", "N", "dtype", "target")
@@ -328,14 +329,14 @@ def _table(folder: Path) -> ReportTable:
     return ReportTable(rows, _summary(found, drawn) + ran_instead(folder), bool(good), failed)
 
 
-def _point(row: Mapping[str, Any], way: str) -> tuple[float, float]:
+def _point(row: Values, way: str) -> tuple[float, float]:
     """Bytes of the model, and those that nothing explains, loaded or stored."""
     model = row[f"model_{way}"]
     more = row.get("mask_load", 0) - row.get("dead_load", 0) if way == "load" else 0
     return model, row[f"sram_{way}"] - model - row[f"explained_{way}"] - more
 
 
-def _panel(axes: Any, rows: list[dict[str, Any]]) -> None:
+def _panel(axes: Any, rows: Rows) -> None:
     """Loads and stores between the SM and L2 of every configuration with hardware counters."""
     rows = [r for r in rows if r["sram_load"] >= 0]
     points = [functools.partial(_point, way=way) for way in ("load", "store")]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from iosim.base.rows import Row
 from iosim.gpu.run.cuda import torch_module
 from iosim.gpu.run.tasks import watch
 
@@ -60,7 +61,7 @@ def _inputs(torch: Any, heads: int, N: int, d: int, grad: bool = False) -> list[
     return [x.requires_grad_(grad) for x in found]
 
 
-def profile_variants(asked: dict[str, Any], out: Path) -> dict[str, Any]:
+def profile_variants(asked: Row, out: Path) -> Row:
     """Run every variant's forward pass, or forward and backward, where the profiler sees it."""
     torch = torch_module()
     for variant, backward in asked["runs"]:

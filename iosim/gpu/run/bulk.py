@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
 from typing import Any
 
+from iosim.base.rows import Values
 from iosim.core.program.walk import Instance
 from iosim.gpu.emitter import layout
 from iosim.gpu.emitter.kernel import Kernel
@@ -14,7 +14,7 @@ from iosim.gpu.errors import GpuError
 SWIZZLE = 128  # bytes of a row that lie side by side in shared memory, at most
 
 
-def descriptors(kernel: Kernel, instance: Instance, memory: Mapping[str, Any]) -> list[Any]:
+def descriptors(kernel: Kernel, instance: Instance, memory: Values) -> list[Any]:
     """The arguments of a kernel before ``words_ptr``, from flat tensors by name.
 
     Raises GpuError where Triton has no Gluon for Hopper.

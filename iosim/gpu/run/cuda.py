@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.rows import Row, Values
 from iosim.core.problem import Attention
 from iosim.core.program.walk import Instance
 from iosim.gpu.emitter import layout
@@ -98,7 +99,7 @@ class Cuda:
         """Zeros of an integer type."""
         return self.torch.zeros(n, dtype=self.dtypes[dtype], device="cuda")
 
-    def boxes(self, kernel: Kernel, instance: Instance, memory: Mapping[str, Any]) -> list[Any]:
+    def boxes(self, kernel: Kernel, instance: Instance, memory: Values) -> list[Any]:
         """What describes the boxes of a kernel.  Raises GpuError where the hardware has no form."""
         cuda, target = self.torch.cuda, find(self.job.target)
         here = Installation(cuda.get_device_name(), tuple(cuda.get_device_capability()))
@@ -141,7 +142,7 @@ class Cuda:
             return
 
     def _check_resident(
-        self, kernel: Kernel, function: Any, pointers: list[Any], options: dict[str, Any]
+        self, kernel: Kernel, function: Any, pointers: list[Any], options: Row
     ) -> None:
         """A program that cannot be resident never arrives, and the others would wait for it."""
         compiled = function.warmup(*pointers, grid=(kernel.grid,), **options)
@@ -154,7 +155,7 @@ class Cuda:
                 "resident at once: ask for no more than that"
             )
 
-    def tensors(self, seed: int = 0) -> dict[str, Any]:
+    def tensors(self, seed: int = 0) -> Row:
         """The job's tensors, flat: random inputs (Q over √d), NaN everywhere else."""
         torch, instance = self.torch, self.job.instance
         generator = torch.Generator("cuda").manual_seed(seed)
@@ -185,7 +186,7 @@ class Cuda:
             layout.shape(tensor, self.job.instance), layout.strides(tensor, self.job.instance)
         )
 
-    def error(self, memory: dict[str, Any]) -> float:
+    def error(self, memory: Row) -> float:
         """Largest |got − want| / max(1, max|want|) over outputs, against float64.
 
         Of long attention outputs 256 evenly spaced rows of every head are compared.
@@ -207,7 +208,7 @@ class Cuda:
             worst = max(worst, error if error == error else float("inf"))
         return worst
 
-    def beside_fused(self, memory: dict[str, Any]) -> float:
+    def beside_fused(self, memory: Row) -> float:
         """Largest |emitted − fused| / max(1, max|fused|), of PyTorch's fused attention.
 
         It gets ``is_causal`` where that says the mask, a boolean mask where another is needed, and

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.base.errors import IosimError, install
+from iosim.base.rows import Values
 from iosim.core.program.walk import Instance
 from iosim.gpu.emitter.kernels import Emitted, Kernel
 from iosim.gpu.run.launch import Outcome, run_once
@@ -81,7 +82,7 @@ class Interpreter:
         """Zeros of an integer type."""
         return HostArray(np.zeros(n, _NUMPY[TORCH_NAMES[dtype]]), dtype)
 
-    def boxes(self, kernel: Kernel, instance: Instance, memory: Mapping[str, Any]) -> list[Any]:
+    def boxes(self, kernel: Kernel, instance: Instance, memory: Values) -> list[Any]:
         """Raises InterpreterError: bulk copies and warps of two kinds need the hardware."""
         raise InterpreterError(
             f"{kernel.name} is a kernel for Hopper, which Triton's interpreter can't run: emit it "

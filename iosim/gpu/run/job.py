@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.base.errors import InputError, closest
+from iosim.base.rows import Row
 from iosim.core.problem import size_names
 from iosim.core.program.block_masks import masks
 from iosim.core.program.ir import Program
@@ -49,12 +50,12 @@ class Job:
     warps: int = 0
     stages: int = 0
     clock: bool = False
-    extra: dict[str, Any] = field(default_factory=dict)
-    variant: dict[str, Any] = field(default_factory=dict)
+    extra: Row = field(default_factory=dict)
+    variant: Row = field(default_factory=dict)
     target: str = PLAIN
     style: str = ""
     pattern: str = ""
-    blocks: dict[str, Any] = field(default_factory=dict)
+    blocks: Row = field(default_factory=dict)
 
     @classmethod
     def of(cls, algorithm: str, problem: Any, tiles: dict[str, int], **others: Any) -> Job:
@@ -118,7 +119,7 @@ class Job:
     def emitted(self) -> Emitted:
         """Its kernels."""
         self.check_form()
-        how: dict[str, Any] = {"target": self.target, "stages": self.stages, "style": self.style}
+        how: Row = {"target": self.target, "stages": self.stages, "style": self.style}
         return emit(self.instance, self.lockstep, clock=self.clock, **how)
 
     @property
@@ -154,7 +155,7 @@ class Job:
         warps = self.warps or max(1, min(wanted, kernel.least // 32))
         return warps, self.stages or 2
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Row:
         """Plain data; `Job(**d)` comes back."""
         return asdict(self)
 

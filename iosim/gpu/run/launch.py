@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.rows import Row, Values
 from iosim.core.counts import Counts, Key
 from iosim.gpu.emitter.kernels import Emitted, Kernel
 from iosim.gpu.run.memory import Device, allocate, dtype_of, unpack
@@ -36,7 +37,7 @@ class Outcome:
     counts: Counts | None
 
 
-def load_kernels(emitted: Emitted) -> dict[str, Any]:
+def load_kernels(emitted: Emitted) -> Row:
     """Execute the emitted text; returns the kernels by name.
 
     Triton reads a kernel's text back through `inspect`, so the text is given a file name that
@@ -60,9 +61,7 @@ class Prepared:
     clock: Any
 
 
-def prepare(
-    emitted: Emitted, memory: Mapping[str, Any], device: Device, *, count: bool
-) -> list[Prepared]:
+def prepare(emitted: Emitted, memory: Values, device: Device, *, count: bool) -> list[Prepared]:
     """Give every kernel its memory; launch them in order, each after the one before has ended."""
     functions = load_kernels(emitted)
     masks = {

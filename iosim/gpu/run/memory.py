@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Row, Values
 from iosim.core.problem import Tensor, check_positions
 from iosim.core.program.walk import Instance
 from iosim.gpu.emitter import layout
@@ -55,7 +56,7 @@ class Device(Protocol):
         """A flat buffer of zeros; `dtype` is ``int64`` or ``int32``."""
         ...
 
-    def boxes(self, kernel: Kernel, instance: Instance, memory: Mapping[str, Any]) -> list[Any]:
+    def boxes(self, kernel: Kernel, instance: Instance, memory: Values) -> list[Any]:
         """What describes the boxes of a kernel for Hopper."""
         ...
 
@@ -100,9 +101,7 @@ def _window(flat: Array, tensor: Tensor, instance: Instance) -> Array:
     return np.lib.stride_tricks.as_strided(flat, shape, steps)
 
 
-def allocate(
-    instance: Instance, inputs: Mapping[str, Array], dtype: str, device: Device
-) -> dict[str, Any]:
+def allocate(instance: Instance, inputs: Mapping[str, Array], dtype: str, device: Device) -> Row:
     """Every tensor of the program on the device, by name."""
     return {
         t.name: device.copy_to_device(pack(t, instance, inputs.get(t.name)), dtype_of(t, dtype))

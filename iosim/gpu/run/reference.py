@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from iosim.base.rows import Row
 from iosim.core.problem import Attention, Problem
 
 LONG = 8192  # rows or columns that are still compared all
@@ -42,14 +43,14 @@ def _some(torch: Any, extent: int, device: Any) -> Any:
     return torch.arange(0, extent, max(1, extent // SOME) if extent > LONG else 1, device=device)
 
 
-def _attention(torch: Any, problem: Any, x: dict[str, Any], got: Any, name: str) -> tuple[Any, Any]:
+def _attention(torch: Any, problem: Any, x: Row, got: Any, name: str) -> tuple[Any, Any]:
     rows = _some(torch, problem.N, got.device)
     O, L = _forward(torch, problem, x, rows)
     want = L[..., None] if name == "L" else O
     return got.reshape(problem.heads, problem.N, -1)[:, rows], want
 
 
-def _forward(torch: Any, problem: Any, x: dict[str, Any], rows: Any) -> tuple[Any, Any]:
+def _forward(torch: Any, problem: Any, x: Row, rows: Any) -> tuple[Any, Any]:
     """Some rows of O, and log Σ exp of their scores, 0 where they see nothing."""
     heads, groups = problem.heads, problem.groups
     Q = x["Q"].reshape(heads, problem.N, -1)[:, rows]
@@ -63,7 +64,7 @@ def _forward(torch: Any, problem: Any, x: dict[str, Any], rows: Any) -> tuple[An
     return torch.stack(out), torch.stack(sums)
 
 
-def _all_rows(torch: Any, problem: Any, x: dict[str, Any]) -> tuple[Any, Any]:
+def _all_rows(torch: Any, problem: Any, x: Row) -> tuple[Any, Any]:
     """`_forward` of every row, a part of them at a time."""
     rows = torch.arange(problem.N, device=x["Q"].device)
     some = max(1, SCORES // problem.keys)
@@ -71,13 +72,13 @@ def _all_rows(torch: Any, problem: Any, x: dict[str, Any]) -> tuple[Any, Any]:
     return torch.cat(O, dim=1), torch.cat(L, dim=1)
 
 
-def _statistics(torch: Any, problem: Any, x: dict[str, Any]) -> dict[str, Any]:
+def _statistics(torch: Any, problem: Any, x: Row) -> Row:
     """O and L of the forward pass."""
     O, L = _all_rows(torch, problem, {name: x[name].double() for name in "QKV"})
     return {"O": O, "L": L}
 
 
-def _gradient(torch: Any, problem: Any, x: dict[str, Any], got: Any, name: str) -> tuple[Any, Any]:
+def _gradient(torch: Any, problem: Any, x: Row, got: Any, name: str) -> tuple[Any, Any]:
     """What PyTorch's autograd makes of the textbook formula, in float64.
 
     Of long problems some rows of dQ, or of dK and dV, by the formula of the gradient itself,
@@ -91,9 +92,7 @@ def _gradient(torch: Any, problem: Any, x: dict[str, Any], got: Any, name: str) 
     return got, want
 
 
-def _some_gradient(
-    torch: Any, problem: Any, x: dict[str, Any], got: Any, name: str
-) -> tuple[Any, Any]:
+def _some_gradient(torch: Any, problem: Any, x: Row, got: Any, name: str) -> tuple[Any, Any]:
     heads, groups, device = problem.heads, problem.groups, got.device
     rows, keys = (torch.arange(n, device=device) for n in (problem.N, problem.keys))
     if name == "dQ":
@@ -122,7 +121,7 @@ def _some_gradient(
     return got.reshape(len(want), -1, got.shape[-1])[:, rows if name == "dQ" else keys], want
 
 
-def _product(torch: Any, problem: Any, x: dict[str, Any], got: Any, name: str) -> tuple[Any, Any]:
+def _product(torch: Any, problem: Any, x: Row, got: Any, name: str) -> tuple[Any, Any]:
     return got, x["A"] @ x["B"]
 
 
@@ -139,8 +138,8 @@ class Check:
     """
 
     scale: Callable[[str, dict[str, int]], float] = lambda name, sizes: 1.0
-    want: Callable[[Any, Any, dict[str, Any], Any, str], tuple[Any, Any]] | None = None
-    follow: Callable[[Any, Any, dict[str, Any]], dict[str, Any]] = lambda torch, problem, x: {}
+    want: Callable[[Any, Any, Row, Any, str], tuple[Any, Any]] | None = None
+    follow: Callable[[Any, Any, Row], Row] = lambda torch, problem, x: {}
 
 
 def _usual(name: str, sizes: dict[str, int]) -> float:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from iosim.base.errors import IosimError
+from iosim.base.rows import Row
 from iosim.base.writing import replacing
 from iosim.gpu.records.record import KernelUse, Measured, Profiled, as_plain
 from iosim.gpu.run.bulk import descriptors
@@ -28,7 +29,7 @@ from iosim.gpu.run.memory import TORCH_NAMES, dtype_of
 from iosim.gpu.run.requirements import driver_version
 
 
-def measure(asked: dict[str, Any], out: Path) -> dict[str, Any]:
+def measure(asked: Row, out: Path) -> Row:
     """Check, count and time the jobs that are requested, one row each."""
     jobs = [Job(**job) for job in asked["jobs"]]
     compile_all(jobs)
@@ -77,7 +78,7 @@ def failure(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
-def profile(asked: dict[str, Any], out: Path) -> dict[str, Any]:
+def profile(asked: Row, out: Path) -> Row:
     """Launch every job once where the profiler sees it: mark, kernels, mark, kernels, …"""
     jobs = [Job(**job) for job in asked["jobs"]]
     return {"rows": [as_plain(_profile(at, job, out)) for at, job in enumerate(jobs)]}
@@ -124,7 +125,7 @@ def compile_all(jobs: list[Job]) -> None:
         list(pool.map(_compile, todo, chunksize=1))
 
 
-def _compile(task: tuple[dict[str, Any], int]) -> None:
+def _compile(task: tuple[Row, int]) -> None:
     import torch
 
     job = Job(**task[0])

@@ -9,21 +9,21 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 from iosim.base.reading import read_json
+from iosim.lab.columns import Json
 
 # Of what is packed.
 MOST_BYTES = 2**24
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> Json:
     """The value of a file that `write` wrote."""
-    found: dict[str, Any] = read_json(path, MOST_BYTES)
+    found: Json = read_json(path, MOST_BYTES)
     return found
 
 
-def write(path: Path, value: dict[str, Any]) -> int:
+def write(path: Path, value: Json) -> int:
     """Write a value as JSON that gzip packs, always to the same bytes; returns how many.
 
     >>> import tempfile

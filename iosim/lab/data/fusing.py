@@ -12,9 +12,9 @@ that contain it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from iosim.base.dtypes import word_bytes
+from iosim.lab.columns import Json
 from iosim.models.fusion import Absent, Illegal, fused, kernel
 from iosim.models.fusion.best import cheapest
 from iosim.models.fusion.groups import Groups, bits
@@ -29,7 +29,7 @@ from iosim.models.roofline.work import BOUNDARIES, L2_DRAM, SM_L2, work_of
 SEARCHED = "best"
 
 
-def structure(graph: Graph, M: int) -> dict[str, Any]:
+def structure(graph: Graph, M: int) -> Json:
     """A layer's graph, and which of its sets of operators are kernels.
 
     Args:
@@ -81,7 +81,7 @@ def structure(graph: Graph, M: int) -> dict[str, Any]:
 
 def costs(
     graph: Graph, legal: Sequence[Sequence[int]], chips: Sequence[int], cores: Sequence[int]
-) -> dict[str, Any]:
+) -> Json:
     """Flop of each operator, and bytes of each legal kernel at each boundary.
 
     Args:

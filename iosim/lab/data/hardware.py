@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.dtypes import word_bytes
 from iosim.base.reading import read_toml
 from iosim.core.counting.numbers import count
@@ -29,7 +29,7 @@ from iosim.gpu.records.plain import read_json
 from iosim.gpu.records.record import PROVENANCE, Measured, read_measured, read_record
 from iosim.gpu.reports import REPORTS, SavedReport, replay
 from iosim.gpu.run.job import Job
-from iosim.lab.columns import Columns, by_column, pack
+from iosim.lab.columns import Columns, Json, by_column, pack
 from iosim.lab.data import committed
 from iosim.report.shipped import shipped
 
@@ -46,7 +46,7 @@ SWEEPS = (
 )
 
 
-def data() -> dict[str, Any]:
+def data() -> Json:
     """The view's part of the payload, as `build_data` gave it.
 
     ``machines``: id → device, L2 in bytes, multiprocessors.  ``columns``: name → what it says, its
@@ -59,7 +59,7 @@ def data() -> dict[str, Any]:
 
 
 @functools.cache
-def settings() -> dict[str, Any]:
+def settings() -> Json:
     """What columns are, and what is drawn of each report: ``hardware_columns.toml``."""
     return read_toml(Path(__file__).with_name("hardware_columns.toml"))
 
@@ -71,7 +71,7 @@ def is_shown(one: SavedReport) -> bool:
     )
 
 
-def build_data(folder: Path) -> dict[str, Any]:
+def build_data(folder: Path) -> Json:
     """The view's data from the records of all machines under `folder`, of reports that it shows.
 
     Raises GpuError for a record that is damaged.
@@ -84,7 +84,7 @@ def build_data(folder: Path) -> dict[str, Any]:
         for one in sorted(replay(machine), key=lambda one: list(REPORTS).index(one.report.name))
         if is_shown(one)
     ]
-    records: list[dict[str, Any]] = []
+    records: list[Json] = []
     first: dict[str, tuple[int, Columns, Columns]] = {}  # where a record of this name came first
     for at, (machine, one) in enumerate(saved):
         rows, moved = one.table.rows, tensors(one)
@@ -121,7 +121,7 @@ def build_data(folder: Path) -> dict[str, Any]:
     }
 
 
-def tensors(one: SavedReport) -> list[dict[str, Any]]:
+def tensors(one: SavedReport) -> list[Json]:
     """Row by row of a report of jobs, what each tensor moves between SM and L2; [] for others.
 
     ``moves`` has direction, tensor and bytes in a word of each; ``model`` and ``kernel`` are words
@@ -134,7 +134,7 @@ def tensors(one: SavedReport) -> list[dict[str, Any]]:
     return [_moved(job, row) for job, row in pairs[skipped:]]
 
 
-def _moved(job: Job, row: Measured) -> dict[str, Any]:
+def _moved(job: Job, row: Measured) -> Json:
     instance = job.instance
     wide = {t.name: t.wide for t in instance.program.tensors}
     model, kernel = count(instance), row.counts(job)
@@ -145,7 +145,7 @@ def _moved(job: Job, row: Measured) -> dict[str, Any]:
     }
 
 
-def _list_scatters(one: SavedReport) -> list[dict[str, Any]]:
+def _list_scatters(one: SavedReport) -> list[Json]:
     keys = ("x", "y", "says", "where", "bars", "plus")
     return [
         scatter
@@ -154,8 +154,8 @@ def _list_scatters(one: SavedReport) -> list[dict[str, Any]]:
     ]
 
 
-def _machines(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+def _machines(records: Iterable[Json]) -> dict[str, Json]:
+    found: dict[str, Json] = {}
     for record in records:
         said = record["provenance"]
         found.setdefault(
@@ -169,9 +169,9 @@ def _machines(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _drift(saved: list[tuple[str, SavedReport]]) -> dict[str, Any]:
+def _drift(saved: list[tuple[str, SavedReport]]) -> Json:
     """Shapes, each with what l2's models say of it, and runs with where their row is."""
-    shapes: dict[tuple[int, int], dict[str, Any]] = {}
+    shapes: dict[tuple[int, int], Json] = {}
     runs, kept = [], {}
     for at, (machine, one) in enumerate(saved):
         if one.report.name != "dram":
@@ -205,7 +205,7 @@ def _drift(saved: list[tuple[str, SavedReport]]) -> dict[str, Any]:
     }
 
 
-def _shape(job: Any) -> dict[str, Any]:
+def _shape(job: Any) -> Json:
     """What all items of a shape sweep, and what is read next to it, in bytes."""
     swept = l2.swept_bytes(job)
     return {
@@ -218,7 +218,7 @@ def _shape(job: Any) -> dict[str, Any]:
     }
 
 
-def clock_text(ticks: NDArray[np.int64]) -> str:
+def clock_text(ticks: Ints) -> str:
     """Clock readings as text: all starts, then all ends, in units of `TICK_NS` after the first.
 
     Each is its difference to the one before; 2n, or −2n − 1 for n below zero; seven bits a byte,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from iosim.base.errors import InputError
+from iosim.lab.columns import Json
 from iosim.report.shipped import shipped
 
 # By the name that `experiments.pebbling_games` gives a graph: what the page calls it.
@@ -43,7 +43,7 @@ GAMES = {
 }
 
 
-def data() -> dict[str, Any]:
+def data() -> Json:
     """The view's part of the page's data, ready for JSON.
 
     ``boards`` has one entry for each graph and game: its vertices with their operands (topological
@@ -72,7 +72,7 @@ def data() -> dict[str, Any]:
     }
 
 
-def _board(row: dict[str, Any]) -> dict[str, Any]:
+def _board(row: Json) -> Json:
     """A board of the record, each optimum with what the theorem says next to it."""
     optima = [
         best | {"theorem": None if row["parts"] is None else theorem(row["parts"], best["M"])}

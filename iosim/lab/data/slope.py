@@ -26,6 +26,7 @@ from iosim.core.problem import Attention
 from iosim.core.problem.form import LIMITS
 from iosim.core.program.ir import Program
 from iosim.core.tiling import optimal_tiles_many, smallest_capacity
+from iosim.lab.columns import Json
 from iosim.lab.data.traced import Formulas, TracedTerms, traced_bound
 from iosim.report.shipped import shipped
 from iosim.report.table import read_csv
@@ -100,7 +101,7 @@ MARKS: tuple[tuple[str, Any, str], ...] = (
 )
 
 
-def data() -> dict[str, Any]:
+def data() -> Json:
     """What the view shows: presets with curves, bounds and marks; what schedules and classes are.
 
     Words are whole numbers below 2⁵³, which JSON and a browser keep exactly.
@@ -115,7 +116,7 @@ def data() -> dict[str, Any]:
     }
 
 
-def own_data() -> dict[str, Any]:
+def own_data() -> Json:
     """What the page needs to make a table for sizes and options that a reader types.
 
     ``entries`` are those of `Formulas`; ``bounds``, ``marks``, ``points`` (sizes of M that are
@@ -145,7 +146,7 @@ def own_data() -> dict[str, Any]:
     }
 
 
-def preset_data(preset: Preset) -> dict[str, Any]:
+def preset_data(preset: Preset) -> Json:
     """One preset: sizes of the table, curves and bounds at them, marks, the crossover, and runs.
 
     A curve has words, peak and optimal tiles at the sizes from number `first` on, which are those
@@ -216,7 +217,7 @@ def _fewest(programs: Sequence[Program], problem: Attention, at: Sequence[int]) 
     return found.tolist()
 
 
-def _best(program: Program, problem: Attention, Ms: Sequence[int]) -> dict[str, Any]:
+def _best(program: Program, problem: Attention, Ms: Sequence[int]) -> Json:
     """Words, peak and optimal tiles at every M, in each of which some fit."""
     tiles, found = optimal_tiles_many(program, problem.sizes, np.array(Ms))
     assert found.all()
@@ -228,7 +229,7 @@ def _best(program: Program, problem: Attention, Ms: Sequence[int]) -> dict[str, 
     }
 
 
-def _curve(program: Program, problem: Attention, sizes: Sequence[int]) -> dict[str, Any]:
+def _curve(program: Program, problem: Attention, sizes: Sequence[int]) -> Json:
     first = bisect.bisect_left(sizes, _least(program, problem))
     best = _best(program, problem, sizes[first:])
     return {
@@ -287,7 +288,7 @@ def _words(b: Bound, problem: Attention, sizes: Sequence[int]) -> list[float | N
     return words
 
 
-def _to_dict(a: Algorithm) -> dict[str, Any]:
+def _to_dict(a: Algorithm) -> Json:
     """What the view says of a schedule."""
     return {
         "name": a.name,
@@ -298,7 +299,7 @@ def _to_dict(a: Algorithm) -> dict[str, Any]:
     }
 
 
-def _stated(b: Bound) -> dict[str, Any]:
+def _stated(b: Bound) -> Json:
     """What the view says of a bound."""
     return {
         "name": b.name,
@@ -313,7 +314,7 @@ def _stated(b: Bound) -> dict[str, Any]:
     }
 
 
-def _runs(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[Any]]]:
+def _runs(rows: Sequence[Json]) -> dict[str, dict[str, list[Any]]]:
     """The runs of a figure's table by schedule: M, words, and the output's largest error."""
     found: dict[str, dict[str, list[Any]]] = {}
     for row in rows:

@@ -5,10 +5,9 @@ Words, peaks and the optimum come from the programs' closed forms, which the pag
 
 from __future__ import annotations
 
-from typing import Any
-
 from iosim.core.algorithms import algorithm
 from iosim.core.problem import PROBLEMS, Attention
+from iosim.lab.columns import Json
 
 # What a field of the page takes at most: a plane has all distinct trip counts of both tiles.
 LARGEST = 4096
@@ -41,7 +40,7 @@ RULE: dict[str, Expression] = {"B_r": ("min", _QUARTER, "d"), "B_c": _QUARTER}
 UNCAPPED: dict[str, Expression] = {"B_r": _QUARTER, "B_c": _QUARTER}
 
 
-def data() -> dict[str, Any]:
+def data() -> Json:
     """What the view shows: planes, first sizes, the rule and published blocks."""
     return {
         "M": M,
@@ -62,7 +61,7 @@ def data() -> dict[str, Any]:
     }
 
 
-def _plane(name: str, x: str, y: str) -> dict[str, Any]:
+def _plane(name: str, x: str, y: str) -> Json:
     entry = algorithm(name)
     attention = entry.problem is Attention
     axes = PROBLEMS[entry.problem.kind].axes()

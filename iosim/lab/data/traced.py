@@ -7,17 +7,19 @@ program follow from what people type, and the bounds, whose words are made of Nu
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from iosim.base.rows import Values
 from iosim.bounds import Bound
 from iosim.bounds.terms import Terms
 from iosim.core.problem import PROBLEMS, Arithmetic, Attention, Form
 from iosim.core.problem.form import LIMITS
 from iosim.core.problem.scores import LOWER_RIGHT, UPPER_LEFT
+from iosim.lab.columns import Json
 
 # The names of sizes that people may give, in any problem.
 NAMES = (
@@ -215,7 +217,7 @@ class TracedTerms(Terms):
         """
         numbers = [x.name for x in Attention.options() if x.kind in ("size", "count")]
         names = [*(axis.name for axis in Attention.axes()), *numbers, *LIMITS]
-        told: dict[str, Any] = {name: table.name(name) for name in names}
+        told: Json = {name: table.name(name) for name in names}
         far = told["N"] + told["N_k"]  # so far away no column is
         for limit in LIMITS:
             told[limit] = table.entry("where", table.name(f"given {limit}"), told[limit], far)
@@ -260,10 +262,10 @@ class TracedTerms(Terms):
         return words(**values)
 
 
-def _follow(form: Form, sizes: Mapping[str, Any]) -> dict[str, Any]:
+def _follow(form: Form, sizes: Values) -> Json:
     """What follows from sizes that are written down."""
     by = Arithmetic(np.minimum, np.maximum, lambda x: x // 2, lambda x: x)
-    found: dict[str, Any] = PROBLEMS[form.kind].follow(form, sizes, by)
+    found: Json = PROBLEMS[form.kind].follow(form, sizes, by)
     return found
 
 
@@ -282,7 +284,7 @@ def traced_bound(bound: Bound, terms: TracedTerms) -> dict[str, int]:
     return {"applies": applies.place, "words": table.entry("max", 0, words).place}
 
 
-def traced_sizes(problem: type[Any], form: Form) -> dict[str, Any]:
+def traced_sizes(problem: type[Any], form: Form) -> Json:
     """Name → expression for every size that a program of a form is bound to.
 
     An expression is a name of what people type, a number, or ``[sign, a, b]``.
@@ -291,7 +293,7 @@ def traced_sizes(problem: type[Any], form: Form) -> dict[str, Any]:
     {'N': 'N', 'd': 'd', 'kv_heads': 'kv_heads', 'group': ['//', 'heads', 'kv_heads']}
     """
     table = Formulas()
-    given: Mapping[str, Any] = {name: table.name(name) for name in NAMES}
+    given: Values = {name: table.name(name) for name in NAMES}
     if "N_k" not in form.sizes:
         given = {**given, "N_k": given["N"]}
     found = problem.extents(form, given)

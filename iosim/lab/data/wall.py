@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
+from iosim.lab.columns import Json
 from iosim.lab.data import committed
 from iosim.lab.data.fusing import SEARCHED, costs, structure
 from iosim.models.fusion import FUSIONS
@@ -51,12 +51,12 @@ SIXTEEN = ("fp16", "bf16")
 _OF = {MATRIX: "products", VECTOR: "others", L2_DRAM: L2_DRAM, SM_L2: SM_L2}
 
 
-def data() -> dict[str, Any]:
+def data() -> Json:
     """What the page gets: the content of ``wall.json.gz``, which `build_data` made."""
     return committed.read(MADE)
 
 
-def build_data() -> dict[str, Any]:
+def build_data() -> Json:
     """Compute the view's data from `MODELS`, `BATCHES` and the registered machines; takes 10 s.
 
     Returns:
@@ -68,8 +68,8 @@ def build_data() -> dict[str, Any]:
     chips = sorted({m.chip_words(_dtype(m)) for m in MACHINES.values()})
     cores = sorted({m.sm_words(_dtype(m)) for m in MACHINES.values() if m.l2_bytes_per_s})
     memories = {L2_DRAM: chips, SM_L2: cores}
-    graphs: list[dict[str, Any]] = []
-    layers: list[dict[str, Any]] = []
+    graphs: list[Json] = []
+    layers: list[Json] = []
     for model, (_, N, phases) in MODELS.items():
         for phase in phases:
             first = layer(model, phase, batch=1, N=N)
@@ -102,7 +102,7 @@ def build_data() -> dict[str, Any]:
     }
 
 
-def machine_data(machine: Hardware, memories: dict[str, list[int]]) -> dict[str, Any]:
+def machine_data(machine: Hardware, memories: dict[str, list[int]]) -> Json:
     """What the page shows of one machine: limits, the ridge at L2↔DRAM, numbers with sources.
 
     A limit takes ``s`` seconds, or the kernel's amount ``of`` something divided by ``per_s``.

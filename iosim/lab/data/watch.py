@@ -20,6 +20,7 @@ from iosim.core.problem import LIMITS_SAY, PROBLEMS
 from iosim.core.problem.form import LIMITS
 from iosim.core.program.ir import Program
 from iosim.core.program.walk import Instance
+from iosim.lab.columns import Json
 from iosim.lab.data.traced import traced_sizes
 from iosim.lab.packed import pack
 from iosim.lab.programs import algorithm_data, program_data
@@ -103,7 +104,7 @@ KINDS = ("attention", "attention-backward", "block-sparse", "matmul", "paged", "
 FILLED = ("attention-backward",)
 
 
-def data(own: Sequence[str] = ()) -> dict[str, Any]:
+def data(own: Sequence[str] = ()) -> Json:
     """What the view shows; it begins with the first of the schedules in files, `own`.
 
     ``options`` are what problems declare.  ``schedules`` are those of `KINDS`, each with the
@@ -113,7 +114,7 @@ def data(own: Sequence[str] = ()) -> dict[str, Any]:
     the schedule that are ``fills``, which change no word where each is what it follows, or 0.
     ``blocks`` are block masks to choose from, row by row.
     """
-    packed: list[dict[str, Any]] = []
+    packed: list[Json] = []
     schedules = [
         _schedule(algorithm(name), packed)
         for name in (*ALGORITHMS, *own)
@@ -132,7 +133,7 @@ def data(own: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
-def data_of(instance: Instance, M: int | None = None) -> dict[str, Any]:
+def data_of(instance: Instance, M: int | None = None) -> Json:
     """What the view shows of one instance: its program, with its sizes and tiles to begin with.
 
     Args:
@@ -189,7 +190,7 @@ def data_of(instance: Instance, M: int | None = None) -> dict[str, Any]:
     }
 
 
-def _schedule(of: Algorithm, packed: list[dict[str, Any]]) -> dict[str, Any]:
+def _schedule(of: Algorithm, packed: list[Json]) -> Json:
     """A schedule with its fields, the options that it takes, and its forms."""
     forms = dict(_forms(of, packed))
     return {
@@ -215,7 +216,7 @@ def _fills(of: Algorithm) -> list[str]:
     ]
 
 
-def _forms(of: Algorithm, packed: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _forms(of: Algorithm, packed: list[Json]) -> Iterator[tuple[str, Json]]:
     """Options, joined, and what the page needs to bind the program that is traced for them."""
     for given in _list_options(of):
         form = _example(of, set(given)).form
@@ -260,7 +261,7 @@ def _list_options(of: Algorithm) -> Iterable[tuple[str, ...]]:
 
 def _example(of: Algorithm, given: set[str]) -> Any:
     """Any problem with these options."""
-    told: dict[str, Any] = {axis.name: 8 for axis in of.problem.axes()}
+    told: Json = {axis.name: 8 for axis in of.problem.axes()}
     of_kind = {"size": 8, "count": 1, "flag": True}
     for x in of.problem.options():
         if x.name in given:
@@ -270,7 +271,7 @@ def _example(of: Algorithm, given: set[str]) -> Any:
     return of.problem(**told)
 
 
-def _options() -> dict[str, Any]:
+def _options() -> Json:
     """Name → what a problem declares of an option that has a field of its own."""
     return {
         x.name: {

@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from iosim.base.errors import InputError, closest
 from iosim.base.reading import read_toml
+from iosim.lab.columns import Json
 from iosim.lab.data import DATA
 from iosim.lab.exercises.record import told_of
 
 
-def exercises(own: str | Path | None = None) -> dict[str, list[dict[str, Any]]]:
+def exercises(own: str | Path | None = None) -> dict[str, list[Json]]:
     """View → its exercises as JSON values; those of a user's file come first.
 
     Args:
@@ -36,7 +36,7 @@ def exercises(own: str | Path | None = None) -> dict[str, list[dict[str, Any]]]:
     >>> [x["answer"] for x in exercises()["watch"]][0]
     'N*d'
     """
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[Json]] = {}
     folder = resources.files(__name__)
     files = [] if own is None else [Path(own)]
     files += sorted(Path(str(x)) for x in folder.iterdir() if x.name.endswith(".toml"))
@@ -46,7 +46,7 @@ def exercises(own: str | Path | None = None) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def _read(path: Path) -> list[tuple[str, dict[str, Any]]]:
+def _read(path: Path) -> list[tuple[str, Json]]:
     told = read_toml(path)
     view = told.pop("view", "")
     tables = told.pop("exercise", None)

@@ -13,6 +13,7 @@ from typing import Any
 
 from iosim import pebbling
 from iosim.base.errors import InputError, closest
+from iosim.base.rows import Values
 from iosim.core.algorithms import algorithm
 from iosim.core.counting.numbers import count as counted
 from iosim.core.counting.numbers import peak
@@ -25,7 +26,7 @@ from iosim.pebbling import optimum as solved
 Number = int | Fraction
 
 
-def problem_of(program: str, sizes: Mapping[str, Any]) -> Any:
+def problem_of(program: str, sizes: Values) -> Any:
     """The problem of these sizes that a registered schedule solves.
 
     Raises InputError for names and values that are not its sizes.
@@ -41,13 +42,13 @@ def problem_of(program: str, sizes: Mapping[str, Any]) -> Any:
         ) from None
 
 
-def best(program: str, M: int, sizes: Mapping[str, Any]) -> Tiling:
+def best(program: str, M: int, sizes: Values) -> Tiling:
     """The tiles of a registered schedule that move the fewest words."""
     problem = problem_of(program, sizes)
     return optimal_tiles(algorithm(program).program_for(problem), problem, M)
 
 
-def bound(program: str, tiles: Mapping[str, Any], sizes: Mapping[str, Any]) -> Instance:
+def bound(program: str, tiles: Values, sizes: Values) -> Instance:
     """A registered schedule with its sizes and tiles."""
     problem = problem_of(program, sizes)
     return bind(algorithm(program).program_for(problem), problem.sizes, tiles)
@@ -87,7 +88,7 @@ def smallest(program: str, **sizes: Any) -> int:
     return smallest_capacity(algorithm(program).program_for(problem), problem)
 
 
-def count(program: str, key: str, tiles: Mapping[str, Any], **sizes: Any) -> int:
+def count(program: str, key: str, tiles: Values, **sizes: Any) -> int:
     """Words of an instance, or its peak; keys as for `amount`."""
     return amount(bound(program, tiles, sizes), key)
 

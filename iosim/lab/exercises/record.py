@@ -15,7 +15,9 @@ from fractions import Fraction
 from typing import Any
 
 from iosim.base.errors import InputError, IosimError, closest
+from iosim.base.rows import Values
 from iosim.core.algorithms import algorithm
+from iosim.lab.columns import Json
 from iosim.lab.exercises.expression import evaluate, names_in
 from iosim.lab.exercises.quantities import amount, best, bound, problem_of, quantity, smallest
 
@@ -57,18 +59,18 @@ class Exercise:
     answer: str = ""
     unit: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
-    values: Mapping[str, Any] = field(default_factory=dict)
-    count: Mapping[str, Any] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
+    count: Values = field(default_factory=dict)
     choices: tuple[str, ...] = ()
-    least: Mapping[str, Any] = field(default_factory=dict)
-    fit: Mapping[str, Any] = field(default_factory=dict)
+    least: Values = field(default_factory=dict)
+    fit: Values = field(default_factory=dict)
     tolerance: float = 0.0
     hints: tuple[str, ...] = ()
     reveal: str = ""
     hides: str = "view"
     see: str = ""
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Json:
         """The exercise as a JSON value, everything computed.
 
         Raises InputError where its answer makes no sense, or isn't what it counts.
@@ -107,7 +109,7 @@ def filled(text: str, values: Mapping[str, Fraction]) -> str:
     return re.sub(r"\{([^{}]+)\}", number, text)
 
 
-def exercise(told: Mapping[str, Any], view: str = "") -> Exercise:
+def exercise(told: Values, view: str = "") -> Exercise:
     """An exercise by its table in a file.
 
     Args:
@@ -142,11 +144,11 @@ _TYPES: dict[str, tuple[tuple[type[Any], ...], str]] = {
     "float": ((int, float), "a number"),
     "tuple[str, ...]": ((list,), "a list of strings"),
     "Mapping[str, str]": ((dict,), "a table"),
-    "Mapping[str, Any]": ((dict,), "a table"),
+    "Values": ((dict,), "a table"),
 }
 
 
-def _number(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
+def _number(of: Exercise, values: Mapping[str, Fraction]) -> Json:
     if not 0 <= of.tolerance < 1:
         raise InputError(f"tolerance is {of.tolerance}: give a share, from 0 up to 1")
     if not of.answer:
@@ -157,7 +159,7 @@ def _number(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
     return {}
 
 
-def _formula(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
+def _formula(of: Exercise, values: Mapping[str, Fraction]) -> Json:
     if not of.names:
         raise InputError("an exercise that asks for a formula has no names: give a table of them")
     if not of.answer:
@@ -229,7 +231,7 @@ class CountedBy:
         return amount(bound(self.program, {x: at[x] for x in self.tiles}, sizes), self.key)
 
 
-def _choice(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
+def _choice(of: Exercise, values: Mapping[str, Fraction]) -> Json:
     if len(of.choices) < 2:
         raise InputError(f"choices are {list(of.choices)}: give two or more")
     if not of.least:
@@ -248,12 +250,12 @@ def _choice(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
     return {"answer": winners[0], "least": {"sizes": sizes, "M": int(M)}}
 
 
-def _fewest(program: str, M: int, sizes: Mapping[str, Any]) -> float:
+def _fewest(program: str, M: int, sizes: Values) -> float:
     """The words with the best tiles; none fit: infinitely many."""
     return math.inf if smallest(program, **sizes) > M else best(program, M, sizes).total_words
 
 
-def _tiles(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
+def _tiles(of: Exercise, values: Mapping[str, Fraction]) -> Json:
     told = dict(of.fit)
     program, M, only = _pop_field(told, "program"), _pop_field(told, "M"), told.pop("best", False)
     problem = problem_of(program, told)
@@ -271,13 +273,13 @@ def _tiles(of: Exercise, values: Mapping[str, Fraction]) -> dict[str, Any]:
     }
 
 
-def _pop_field(told: dict[str, Any], name: str) -> Any:
+def _pop_field(told: Json, name: str) -> Any:
     if name not in told:
         raise InputError(f"{told} has no {name}: give it")
     return told.pop(name)
 
 
-_ASKS: dict[str, Callable[[Exercise, Mapping[str, Fraction]], dict[str, Any]]] = {
+_ASKS: dict[str, Callable[[Exercise, Mapping[str, Fraction]], Json]] = {
     "number": _number,
     "formula": _formula,
     "choice": _choice,
@@ -285,7 +287,7 @@ _ASKS: dict[str, Callable[[Exercise, Mapping[str, Fraction]], dict[str, Any]]] =
 }
 
 
-def told_of(what: str, table: Any, view: str) -> tuple[str, dict[str, Any]]:
+def told_of(what: str, table: Any, view: str) -> tuple[str, Json]:
     """The view and the JSON value of a table; errors begin with what it is."""
     try:
         if not isinstance(table, Mapping):

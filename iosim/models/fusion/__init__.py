@@ -18,7 +18,7 @@ breaks if the layer changes.  `iosim.models.layers` must not import this package
 >>> sorted(FUSIONS)
 ['best', 'inductor-cpu', 'inductor-cuda', 'none', 'paper']
 >>> PAPER["softmax"]
-('scale', 'softmax', 'attention dropout')
+['scale', 'softmax', 'attention dropout']
 """
 
 from __future__ import annotations

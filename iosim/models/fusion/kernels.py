@@ -6,7 +6,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from iosim.base.errors import InputError, closest
-from iosim.base.renamed import rename_argument
 from iosim.models.fusion import online
 from iosim.models.fusion.members import Illegal, Members, fusable
 from iosim.models.fusion.products import products
@@ -45,7 +44,6 @@ class FusedKernel:
         return self.crossing.words
 
 
-@rename_argument("intermediate_tiles", "online_softmax")
 def kernel(
     graph: Graph, names: Collection[str], M: int, *, online_softmax: bool = True
 ) -> FusedKernel:

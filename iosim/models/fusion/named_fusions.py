@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from iosim.base.errors import InputError, closest
-from iosim.base.renamed import rename_argument
+from iosim.base.reading import read_toml
 from iosim.base.validate import check_size
 from iosim.models.fusion.best import best
 from iosim.models.fusion.groups import Groups
@@ -18,27 +18,8 @@ from iosim.models.layers.graph import Graph
 # Files of groups that something else has chosen, each a fusion by the name of the file.
 RECORDED = Path(__file__).parent / "recorded"
 
-# The kernels of Ivanov et al. for BERT's layer (arXiv 2007.00072), by the names of their artifact,
-# spcl/substation, whose config_selection/ops.py says what each reads and writes.  Theirs scale the
-# gradient of a layer norm by γ in bsb and ebsb; here its dX does.
-PAPER: dict[str, tuple[str, ...]] = {
-    "QKV-fused": ("query", "key", "value"),
-    "aib": ("query bias", "key bias", "value bias"),
-    "softmax": ("scale", "softmax", "attention dropout"),
-    "bdrln1": ("output bias", "output dropout", "attention residual", "attention norm"),
-    "bad": ("linear 1 bias", "activation", "activation dropout"),
-    "bdrln2": ("linear 2 bias", "linear 2 dropout", "feed-forward residual", "feed-forward norm"),
-    "bsb": ("feed-forward norm dW",),
-    "blnrd1": ("feed-forward norm dX", "linear 2 dropout dX"),
-    "bdrlb": ("activation dropout dX", "activation dX", "linear 1 bias dBH"),
-    "ebsb": ("dY1", "attention norm dW", "linear 2 bias dBF"),
-    "blnrd2": ("attention norm dX", "output dropout dX"),
-    "baob": ("output bias dBO",),
-    "bs": ("attention dropout dX", "softmax dX", "scale dX"),
-    "dWQKV-fused": ("query dWQ", "key dWK", "value dWV"),
-    "baib": ("query bias dBQ", "key bias dBK", "value bias dBV"),
-    "bei": ("dX",),
-}
+# The kernels of Ivanov et al. for BERT's layer: name → operators.
+PAPER: dict[str, list[str]] = read_toml(Path(__file__).with_name("paper.toml"))
 # Operators that no other layer has.
 _BERT = ("attention norm", "linear 1 bias", "feed-forward norm")
 
@@ -63,7 +44,6 @@ class Fusion:
     of: Callable[[Graph, int, bool, int | None], Partition]
 
 
-@rename_argument("intermediate_tiles", "online_softmax")
 def fused(
     graph: Graph, how: str, M: int, *, online_softmax: bool = True, within: int | None = None
 ) -> Partition:

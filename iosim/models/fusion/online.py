@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from iosim.base.errors import CapacityError, InputError
+from iosim.base.rows import Row
 from iosim.models.fusion.members import Axes, Illegal, Members
 from iosim.models.layers.backward import backward
 from iosim.models.layers.graph import Graph
@@ -191,7 +191,7 @@ def as_operator(
     if len(part.contractions) != 2:
         raise Illegal("attention has two contractions")
     scores, output = part.contractions
-    settings: dict[str, Any] = {"factor": 1.0}
+    settings: Row = {"factor": 1.0}
     hides: list[Operator] = []
     softmax = None
     (s,) = scores.writes
@@ -227,7 +227,7 @@ def _attention(
     operators: tuple[Operator, Operator, Operator],
     hides: Sequence[Operator],
     V: Operand,
-    settings: dict[str, Any],
+    settings: Row,
 ) -> Operator:
     scores, softmax, output = operators
     columns = part.axes_of(softmax, softmax.over)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from iosim.base.errors import InputError, closest
 from iosim.base.progress import track
-from iosim.base.renamed import rename_argument
 from iosim.base.validate import check_size
 from iosim.models.fusion.groups import Groups, ordered
 from iosim.models.fusion.kernels import FusedKernel, kernel, recomputed
@@ -66,7 +65,6 @@ def family(online_softmax: bool) -> str:
     return f"the fewest words of all partitions into {what}"
 
 
-@rename_argument("intermediate_tiles", "online_softmax")
 def partition(
     graph: Graph,
     groups: Iterable[Collection[str]],

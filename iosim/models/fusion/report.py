@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Row, Rows
 from iosim.models.fusion.named_fusions import FUSIONS, Absent, fused
 from iosim.models.fusion.partitions import Partition
 from iosim.models.layers.graph import Graph
 
 
-def rows(graph: Graph, found: Partition) -> list[dict[str, Any]]:
+def rows(graph: Graph, found: Partition) -> Rows:
     """Each kernel: its operators, words in and out, words that it saves, and its schedule.
 
     What it saves is compared with its operators one by one.
@@ -41,18 +41,18 @@ def totals(
     *,
     online_softmax: bool = True,
     unfused: Graph | None = None,
-) -> list[dict[str, Any]]:
+) -> Rows:
     """Kernels and words of each fusion that the graph has, with those that are known already.
 
     A fusion of another graph is left out; one whose kernels don't fit in M has that as a note.
     Shares are of the words of the operators one by one, in a graph that is written without fused
     operators: the same for each way to write a layer.
     """
-    answers: list[dict[str, Any]] = []
+    answers: Rows = []
     told, M = {one.how: one for one in known}, known[0].M
     none = fused(unfused or graph, "none", M).words
     for how in dict.fromkeys((*FUSIONS, *told)):
-        row: dict[str, Any] = {
+        row: Row = {
             "fusion": how,
             "kernels": None,
             "words": None,

@@ -6,13 +6,12 @@ peaks and other caches are tables.  ``docs/machines.md`` has an example.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from iosim.base.errors import InputError, closest
 from iosim.base.reading import read_toml
+from iosim.base.rows import Values
 from iosim.models.hardware.record import Hardware, required_fields
 
 _TEXTS = ("name", "title", "core", "cache", "source")
@@ -51,7 +50,7 @@ def described(path: str | Path) -> Hardware:
         raise InputError(f"{where}: {error}") from None
 
 
-def _check(told: Mapping[str, Any]) -> None:
+def _check(told: Values) -> None:
     """InputError for a key that is unknown or missing, and for a value of another kind."""
     known = [*(one.name for one in fields(Hardware)), "source"]
     for key, value in told.items():

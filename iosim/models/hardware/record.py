@@ -13,6 +13,7 @@ from typing import Any
 
 from iosim.base.dtypes import WORD_BYTES, word_bytes
 from iosim.base.errors import InputError, closest
+from iosim.base.rows import Row
 
 # No number of a machine is as large: what is, is a typing error.
 MOST = 1e30
@@ -38,7 +39,7 @@ def _number(
     return field(default=default, metadata=known)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Hardware:
     """One device.
 
@@ -116,9 +117,9 @@ class Hardware:
             if known[what] is None:
                 raise InputError(f"sources has {what}, of which there is no number: give both")
 
-    def _numbers(self) -> dict[str, Any]:
+    def _numbers(self) -> Row:
         """All numbers by the name that `sources` knows them by."""
-        told: dict[str, Any] = {}
+        told: Row = {}
         for one in fields(self):
             if one.name == "peaks":
                 told |= {f"peak {dtype}": x for dtype, x in self.peaks.items()}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Row
 from iosim.models.layers.lowering import Lowered, Value
 from iosim.models.operators import Operand
 
@@ -68,7 +69,7 @@ def attention(t: Translation, node: Any) -> Value:
         o_shape = (*Q.shape[:-1], values)
         o_strides = strides if share is None else _split_strides(node.meta["val"], share)
         y = w.new(w.result(), o_shape, [*names, j, e], strides=o_strides, dtype=dtype)
-        settings: dict[str, Any] = {"causal": True} if causal else {}
+        settings: Row = {"causal": True} if causal else {}
         settings |= {"p": float(p)} if p else {}
         w.write("attention", reads, [y.tensor], f"{j} {c}", factor=factor, **settings)
     else:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any
 
 from iosim.base.errors import InputError, closest
 from iosim.base.reading import read_json, read_toml
+from iosim.base.rows import Row
 from iosim.models.layers.models import Config, positive
 
 _LLAMA = {
@@ -77,7 +77,7 @@ def described(path: str | Path) -> Config:
         for name in ("kv_heads", "head_size"):  # which Config takes for not given where they are 0
             if name in told:
                 positive(f"{theirs.get(name, name)}", told[name])
-        found = Config(**{"name": where.stem, "source": where.name} | told)
+        found = Config(**{"name": where.stem, "source": where.name, **told})
         object.__setattr__(found, "assumed", _assumed(found, told.keys(), theirs))
         return found
     except InputError as error:
@@ -98,7 +98,7 @@ def _assumed(found: Config, told: Collection[str], theirs: Mapping[str, str]) ->
     )
 
 
-def _read_fields(where: Path) -> dict[str, Any]:
+def _read_fields(where: Path) -> Row:
     told, known = read_toml(where), [f.name for f in fields(Config)]
     for key in told:
         if key not in known:
@@ -106,7 +106,7 @@ def _read_fields(where: Path) -> dict[str, Any]:
     return told
 
 
-def _published(where: Path) -> tuple[dict[str, Any], Mapping[str, str]]:
+def _published(where: Path) -> tuple[Row, Mapping[str, str]]:
     """What the file says, by our names; and the file's names for them."""
     read = read_json(where)
     kind = read.get("model_type") if isinstance(read, dict) else None

@@ -15,6 +15,7 @@ from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, closest
 from iosim.base.progress import track
 from iosim.base.reading import parse, read_mask, read_text
+from iosim.base.rows import Values
 from iosim.core.problem import MarkedTiles
 from iosim.models.layers.graph import Graph
 from iosim.models.layers.writing import VERSION, Groups, to_json
@@ -281,7 +282,7 @@ def _rename_axes(operator: str, t: Operand, text: str, sizes: Mapping[str, int])
     return found
 
 
-def _groups(told: Mapping[str, Any], graph: Graph) -> Groups:
+def _groups(told: Values, graph: Graph) -> Groups:
     operators = {op.name: op for op in graph.operators}
     found: dict[str, tuple[str, ...]] = {}
     where: dict[str, str] = {}
@@ -299,7 +300,7 @@ def _groups(told: Mapping[str, Any], graph: Graph) -> Groups:
 
 
 def _names(
-    what: str, listed: Sequence[Any], known: Mapping[str, Any], kind: str = "tensor"
+    what: str, listed: Sequence[Any], known: Values, kind: str = "tensor"
 ) -> tuple[str, ...]:
     for name in listed:
         if not isinstance(name, str):
@@ -308,7 +309,7 @@ def _names(
     return tuple(dict.fromkeys(listed))
 
 
-def _lookup(before: str, name: str, known: Mapping[str, Any], kind: str = "tensor") -> Any:
+def _lookup(before: str, name: str, known: Values, kind: str = "tensor") -> Any:
     if name not in known:
         near = closest(name, list(known)[:100]) if known else f"there are no {kind}s"
         raise InputError(f"{before}there is no {kind} {_format_value(name)}: {near}")

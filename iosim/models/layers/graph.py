@@ -19,6 +19,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Row, Values
 from iosim.models.operators import Operand, Operator
 
 
@@ -211,7 +212,7 @@ class Graph:
                     writes[name] = n_out
         return reads, writes
 
-    def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self, given: Values) -> Row:
         """All tensors, from arrays of the inputs, in NumPy.
 
         Raises InputError for an input that is missing or of another shape.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import ClassVar
 
 from iosim.base.errors import InputError, closest
+from iosim.base.reading import read_toml
+from iosim.base.rows import Values
 from iosim.base.validate import check_size, whole_number
 from iosim.core.problem import MODELS, Attention
 
@@ -141,61 +144,22 @@ class Config:
         )
 
 
-def _published(
-    name: str,
-    family: str,
-    layers: int,
-    feed_forward: int,
-    vocabulary: int,
-    source: str,
-    **more: Any,
-) -> Config:
+def _published(name: str, numbers: Values) -> Config:
     """A model whose attention is that of `iosim.core.problem.MODELS`."""
     attention, _ = MODELS[name]
     return Config(
         name=name,
-        family=family,
-        layers=layers,
         hidden=attention.heads * attention.d,
         heads=attention.heads,
         kv_heads=attention.groups,
         head_size=attention.d,
         positions=attention.N,
-        feed_forward=feed_forward,
-        vocabulary=vocabulary,
-        source=source,
-        **more,
+        **numbers,
     )
 
 
-_BERT = "Devlin et al. 2019; config.json of google-bert/{}-uncased"
-_GPT2 = "Radford et al. 2019; config.json of openai-community/{}"
-_LLAMA = "Llama 3 2024; config.json of meta-llama/Meta-Llama-3-{}"
-
-CONFIGS: dict[str, Config] = {
-    config.name: config
-    for config in (
-        _published("bert-base", "bert", 12, 3072, 30522, _BERT.format("bert-base"), dropout=0.1),
-        _published("bert-large", "bert", 24, 4096, 30522, _BERT.format("bert-large"), dropout=0.1),
-        _published("gpt2", "gpt2", 12, 3072, 50257, _GPT2.format("gpt2"), dropout=0.1),
-        _published(
-            "gpt2-medium", "gpt2", 24, 4096, 50257, _GPT2.format("gpt2-medium"), dropout=0.1
-        ),
-        _published("gpt2-xl", "gpt2", 48, 6400, 50257, _GPT2.format("gpt2-xl"), dropout=0.1),
-        _published("llama3-8b", "llama", 32, 14336, 128256, _LLAMA.format("8B")),
-        _published("llama3-70b", "llama", 80, 28672, 128256, _LLAMA.format("70B")),
-        _published(
-            "mixtral-8x7b",
-            "mixture",
-            32,
-            14336,
-            32000,
-            "Jiang et al. 2024; config.json of mistralai/Mixtral-8x7B-v0.1",
-            experts=8,
-            active=2,
-        ),
-    )
-}
+_NUMBERS = read_toml(Path(__file__).with_name("published.toml"))
+CONFIGS: dict[str, Config] = {name: _published(name, known) for name, known in _NUMBERS.items()}
 
 
 def config(name: str) -> Config:

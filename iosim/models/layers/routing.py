@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from iosim.base.errors import InputError, closest
+from iosim.base.rows import Row
 from iosim.base.validate import whole_number
 
 CHOICES = ("least", "expected")
@@ -79,7 +79,7 @@ class Routing:
             how = f"{least}uniform routing expects {self.expected:.4g}"
         return f"reads {self.read:.4g} of {self.experts:,} experts a layer ({how})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Row:
         """For scripts."""
         return {
             "choice": self.choice,

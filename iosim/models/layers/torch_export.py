@@ -21,6 +21,7 @@ import numpy as np
 
 from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, IosimError, closest, install
+from iosim.base.rows import Row, Values
 from iosim.models.layers.graph import Graph
 from iosim.models.layers.lowering import Lowered, Names, Value, sizes
 
@@ -53,7 +54,7 @@ class Exported:
     """
 
     graph: Graph
-    arrays: Mapping[str, Any]
+    arrays: Values
     outputs: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     order: tuple[tuple[str, ...], ...]
@@ -73,7 +74,7 @@ def from_torch(
     module: Any,
     example_inputs: Sequence[Any],
     *,
-    kwargs: Mapping[str, Any] | None = None,
+    kwargs: Values | None = None,
     dtype: str | None = None,
     name: str | None = None,
 ) -> Graph:
@@ -99,7 +100,7 @@ def exported(
     module: Any,
     example_inputs: Sequence[Any],
     *,
-    kwargs: Mapping[str, Any] | None = None,
+    kwargs: Values | None = None,
     dtype: str | None = None,
     name: str | None = None,
 ) -> Exported:
@@ -164,9 +165,7 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
 
 
-def _program(
-    torch: Any, module: Any, name: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _program(torch: Any, module: Any, name: str, inputs: tuple[Any, ...], kwargs: Row) -> Any:
     from iosim.models.layers.aten import LOWERED
 
     try:
@@ -203,7 +202,7 @@ class Translation:
         self.values: dict[Any, Any] = {}
         self.refused: list[str] = []
         self.fixed: dict[Any, Any] = {}  # what depends on no input and no parameter
-        self.arrays: dict[str, Any] = {}
+        self.arrays: Row = {}
         floats = Counter(
             _DTYPES.get(str(x.dtype).removeprefix("torch."), "fp32")
             for x in (*program.state_dict.values(), *self._list_inputs())

@@ -31,6 +31,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from iosim.base.rows import Row
 from iosim.core.problem import MarkedTiles
 from iosim.models.layers.graph import Graph
 from iosim.models.operators import Operand, Operator
@@ -70,8 +71,8 @@ def to_json(graph: Graph, groups: Groups | None = None) -> str:
         same = t.axes == graph.tensors[t.name].axes
         return t.name if same else {"tensor": t.name, "axes": axes(t)}
 
-    def operator_to_dict(op: Operator) -> dict[str, Any]:
-        found: dict[str, Any] = {"name": op.name, "kind": op.kind.name}
+    def operator_to_dict(op: Operator) -> Row:
+        found: Row = {"name": op.name, "kind": op.kind.name}
         found |= {"reads": [*map(one, op.reads)], "writes": [*map(one, op.writes)]}
         if op.over:
             found["over"] = " ".join(op.over)

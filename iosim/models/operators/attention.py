@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Row
 from iosim.core.problem import Attention, AttentionBackward, BlockSparse
 from iosim.models.operators.base import Grads, Kind, Operand, Operator
 from iosim.models.operators.elementwise import _kind
@@ -36,7 +37,7 @@ def attention_of(op: Operator) -> Attention:
         return math.prod(op.sizes[a] for a in axes)
 
     groups = size(batch)
-    options: dict[str, Any] = {
+    options: Row = {
         "N_k": op.sizes[columns] if op.sizes[columns] != op.sizes[rows] else None,
         "d_v": size(d_v) if size(d_v) != size(d) else None,
         "kv_heads": groups if size(share) > 1 else None,

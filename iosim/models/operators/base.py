@@ -21,7 +21,7 @@ import numpy as np
 
 from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, closest
-from iosim.base.renamed import renamed as warn_renamed
+from iosim.base.rows import Values
 from iosim.base.validate import check_size
 from iosim.core.problem import Attentions, BlockSparse, MatMul
 from iosim.models.operators.flop import Outline, Shape, Tally
@@ -71,11 +71,6 @@ class Operand:
     def renamed(self, name: str, role: str | None = None, dtype: str | None = None) -> Operand:
         """A tensor of the same axes."""
         return Operand(name, self.axes, role or self.role, dtype or self.dtype)
-
-    def called(self, name: str, role: str | None = None, dtype: str | None = None) -> Operand:
-        """The old name of `renamed`."""
-        warn_renamed("Operand.called", "renamed")
-        return self.renamed(name, role, dtype)
 
 
 def operand(
@@ -161,7 +156,7 @@ class Kind:
     inputs: Callable[[Operator], Sequence[Operand]] | None = None
     again: bool = False
     apart: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Values = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

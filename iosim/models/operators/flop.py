@@ -34,6 +34,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Row
 
 Shape = tuple[int, ...]
 
@@ -145,7 +146,7 @@ class Outline(NDArrayOperatorsMixin):
         raise _unknown(f"{name}.{method}")
 
     def __array_function__(
-        self, function: Any, types: Any, given: tuple[Any, ...], options: dict[str, Any]
+        self, function: Any, types: Any, given: tuple[Any, ...], options: Row
     ) -> Any:
         known = _FUNCTIONS.get(function.__name__)
         if known is None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from iosim.base.rows import Row
 from iosim.report.plot import PALETTE, STYLE, figure_rows, pyplot, save
 from iosim.report.table import read_csv, write_csv
 
@@ -18,9 +18,7 @@ _DRAWN = {
 _MARKERS = {"contraction": "o", "normalisation": "s", "elementwise": "^", "communication": "D"}
 
 
-def write_figure(
-    folder: Path, operators: Sequence[dict[str, Any]], machine: Sequence[dict[str, Any]]
-) -> list[Path]:
+def write_figure(folder: Path, operators: Sequence[Row], machine: Sequence[Row]) -> list[Path]:
     """Write the tables of a roofline into a folder, and draw its figure; the paths."""
     tables = (folder / FILES[0], folder / FILES[1])
     for path, rows in zip(tables, (operators, machine), strict=True):

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from iosim.base.rows import Row, Rows
 from iosim.models.roofline.ridge import of_weights
 from iosim.models.roofline.roof import LIMITS, Roof, Timed
 from iosim.models.roofline.work import BOUNDARIES, CLASSES, L2_DRAM, SM_L2
@@ -37,15 +37,15 @@ class Roofline:
         """The least time of all, one after another."""
         return math.fsum(x.time_s for x in self.kernels)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> Rows:
         """One for each kernel, for scripts."""
         return [_row(x) for x in self.kernels]
 
-    def totals(self) -> dict[str, Any]:
+    def totals(self) -> Row:
         """The sums of all rows."""
         return _sums(self.kernels)
 
-    def classes(self) -> list[dict[str, Any]]:
+    def classes(self) -> Rows:
         """The sums by class, with the shares of flop, bytes at L2↔DRAM and least time."""
         whole = self.totals()
         found = []
@@ -74,7 +74,7 @@ class Roofline:
         }
         return dict(sorted(((k, v) for k, v in found.items() if v), key=lambda kv: -kv[1]))
 
-    def boundaries(self) -> list[dict[str, Any]]:
+    def boundaries(self) -> Rows:
         """What is known of each boundary: M, speed and ridge of the products' dtype."""
         machine = self.roof.machine
         found = []
@@ -91,7 +91,7 @@ class Roofline:
             )
         return found
 
-    def machine_rows(self) -> list[dict[str, Any]]:
+    def machine_rows(self) -> Rows:
         """The roofs, for the figure's table."""
         machine = self.roof.machine
         numbers: list[tuple[str, float | None, str]] = [
@@ -112,7 +112,7 @@ class Roofline:
         ]
 
 
-def _row(x: Timed) -> dict[str, Any]:
+def _row(x: Timed) -> Row:
     w, n = x.work, x.work.times
     return {
         "name": w.name,
@@ -147,9 +147,9 @@ _SUMMED = (
 )
 
 
-def _sums(kernels: Sequence[Timed]) -> dict[str, Any]:
+def _sums(kernels: Sequence[Timed]) -> Row:
     rows = [_row(x) for x in kernels]
-    found: dict[str, Any] = {x: sum(r[x] for r in rows) for x in _SUMMED}
+    found: Row = {x: sum(r[x] for r in rows) for x in _SUMMED}
     for name, at in (("intensity", "dram_bytes"), ("sm_l2_intensity", "sm_l2_bytes")):
         found[name] = found["flop"] / found[at] if found[at] else math.inf
     return found | {"time_s": math.fsum(x.time_s for x in kernels)}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from iosim.base.errors import InputError, closest
+from iosim.base.rows import Row
 from iosim.core.problem import Attention, AttentionBackward, MarkedTiles
 from iosim.models.layers.graph import Graph
 from iosim.models.operators import operand, operator
@@ -46,7 +47,7 @@ ATTENTIONS = (Attention.kind, AttentionBackward.kind)
 # A size that may be left out is 1.
 _OPTIONAL = ("b", "m")
 # Settings that are not a question of time or words.
-_SET: dict[str, dict[str, Any]] = {"scale": {"factor": 0.5}}
+_SET: dict[str, Row] = {"scale": {"factor": 0.5}}
 
 
 def single(name: str, sizes: Mapping[str, int], dtype: str = "fp16", **settings: Any) -> Graph:
@@ -122,7 +123,7 @@ def attention(
         kind, writes = "attention_back", [words[x].renamed(f"d{x}") for x in "QKV"]
     elif problem.statistics:
         writes.append(lse)
-    settings: dict[str, Any] = {"causal": problem.causal, "window": problem.window}
+    settings: Row = {"causal": problem.causal, "window": problem.window}
     if blocks is not None:
         settings["blocks"] = blocks
     made = operator(problem.kind, kind, reads, writes, over="j k", **settings)
