@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -161,7 +161,7 @@ def _exchange(away: str, back: str) -> None:
 
 
 def _prepare() -> None:
-    """Import the interpreter, and let it multiply bf16."""
+    """Import the interpreter, let it multiply bf16, and prepare each function once a launch."""
     try:
         from triton.runtime import interpreter
     except ImportError as error:
@@ -171,6 +171,26 @@ def _prepare() -> None:
     builder = interpreter.InterpreterBuilder
     if builder.create_dot is not _dot:
         builder.create_dot = _dot
+        interpreter._patch_lang = _patch_once(interpreter)
+
+
+def _patch_once(interpreter: Any) -> Callable[[Any], Any]:
+    """What puts the interpreter's operations into `tl` for a function of a kernel.
+
+    Triton does that again at each call of such a function, which takes a third of the time.  Here
+    each function has it once in a launch: a launch begins, and ends, with Triton's own operations.
+    """
+    patch, language, done = interpreter._patch_lang, interpreter.tl, set[Any]()
+
+    def patch_lang(function: Any) -> Any:
+        if language.core.is_builtin(language.load):
+            done.clear()
+        if function in done:
+            return interpreter._LangPatchScope()
+        done.add(function)
+        return patch(function)
+
+    return patch_lang
 
 
 def _dot(_: Any, a: Any, b: Any, d: Any, *__: Any) -> Any:
