@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 def clip(values: Any, least: Any, most: Any) -> Any:

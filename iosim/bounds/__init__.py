@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Floats, Ints
 from iosim.base.errors import InputError, closest
 from iosim.base.validate import check_size
 from iosim.bounds import (
@@ -61,7 +61,7 @@ from iosim.bounds import (
     stays,
     sweeps,
 )
-from iosim.bounds.base import Bound, Floats, axis_names
+from iosim.bounds.base import Bound, axis_names
 from iosim.bounds.classes import CLASSES, BoundClass, bound_class, covers
 from iosim.bounds.terms import sym
 from iosim.core.problem import PROBLEMS, Form, Problem

@@ -36,7 +36,6 @@ CLOSED = Bound(
     name="attenio-closed-form",
     kind="upper",
     strength="asymptotic",
-    problem="attention",
     covers="Q/O-stationary tiles of (M − d)/(2d + 4) rows, not rounded",
     formula=lambda t: t.heads * (2 * t.N * t.d + 4 * t.N**2 * t.d * (t.d + 2) / (t.M - t.d)),
     validity="3d + 4 ≤ M ≤ d + N(2d + 4); exact only where the tile is whole and divides N",
@@ -50,8 +49,6 @@ CLOSED = Bound(
 COUNTED = Bound(
     name="attenio",
     kind="upper",
-    strength="exact",
-    problem="attention",
     covers="Q/O-stationary tiles of a = ⌊(M − d)/(2d + 4)⌋ rows, K and V streamed by the row",
     formula=_io_words,
     validity="M ≥ 3d + 4",

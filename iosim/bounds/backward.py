@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from iosim.bounds.base import EVERY_OPTION, Bound, Floats
+from iosim.bounds.base import EVERY_OPTION, Bound
 from iosim.bounds.charges import AGAIN, BLEND, MIXTURES, ONCE, Blend, Charges
 from iosim.bounds.classes import CLASSES, WIDE, BoundClass
-from iosim.bounds.unified import pattern_words
+from iosim.bounds.constant_tight import leading, of_pairs
 
 
 def _compulsory(t: Any) -> Any:
@@ -32,8 +32,6 @@ def _compulsory(t: Any) -> Any:
 
 COMPULSORY = Bound(
     name="backward-compulsory",
-    kind="lower",
-    strength="exact",
     problem="attention-backward",
     covers="every product is computed explicitly, so every word of Q, K, V and dO is read",
     formula=_compulsory,
@@ -44,34 +42,16 @@ COMPULSORY = Bound(
 
 
 def _forward(klass: BoundClass) -> Bound:
-    def formula(t: Any) -> Any:
-        gain = t.d_v - t.min(t.d, t.d_v) if "recompute" in klass.name else 0
-        return t.pairs * ((t.d + t.d_v) ** 2 - gain**2) / t.M
-
-    def numeric(t: Any) -> Floats:
-        ends = t.heads * t.rows + t.kv_heads * t.columns
-        found: Floats = t.each(
-            functools.partial(pattern_words, klass),
-            pairs=t.pairs,
-            ends=ends,
-            d=t.d,
-            M=t.M,
-            d_v=t.d_v,
-        )
-        return found
-
     return Bound(
         name=f"backward-as-forward-{klass.name}",
-        kind="lower",
-        strength="exact",
         problem="attention-backward",
         covers=klass.says,
-        formula=formula,
+        formula=functools.partial(leading, klass=klass),
         validity="every N, d, heads and M",
         source="iosim, proofs/attention_backward.md, Theorem 1",
         proof="attention_backward",
         theorem="theorem-1",
-        numeric=numeric,
+        numeric=functools.partial(of_pairs, klass=klass),
         classes=(klass,),
         options=EVERY_OPTION,
         options_proof="attention_backward",
@@ -107,8 +87,6 @@ def _theorem(
 ) -> Bound:
     return Bound(
         name=f"backward-{name}",
-        kind="lower",
-        strength="exact",
         problem="attention-backward",
         covers="; or ".join(CLASSES[x].says for x in classes),
         formula=formula,

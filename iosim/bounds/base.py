@@ -14,9 +14,8 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Bools, Floats, Ints
 from iosim.base.errors import InputError, closest
 from iosim.base.validate import check_size
 from iosim.bounds.classes import WIDE, BoundClass, covers
@@ -35,7 +34,6 @@ from iosim.core.problem import PROBLEMS, Form, Problem, size_names
 
 Kind = Literal["lower", "upper"]
 Strength = Literal["exact", "asymptotic"]
-Floats = NDArray[np.float64]
 
 
 def axis_names(kind: str) -> tuple[str, ...]:
@@ -91,7 +89,7 @@ class Bound:
         "exact": all constants are explicit and it holds at every finite size where it applies.
         "asymptotic": it holds up to an unnamed constant; compare it with fitted slopes only.
     problem
-        the kind of problem: a key of `iosim.core.problem.PROBLEMS`.
+        the kind of problem: a key of `iosim.core.problem.PROBLEMS`, attention if not given.
     covers
         the algorithms it holds for: for a lower bound all of them, for an upper bound the one
         that attains it.
@@ -136,13 +134,13 @@ class Bound:
     """
 
     name: str
-    kind: Kind
-    strength: Strength
-    problem: str
     covers: str
     formula: Callable[[Any], Any]
     validity: str
     source: str
+    kind: Kind = "lower"
+    strength: Strength = "exact"
+    problem: str = "attention"
     outside: Callable[[Any], str | None] = _always
     proof: str | None = None
     theorem: str = "theorem-1"
@@ -281,7 +279,7 @@ class Bound:
         """Whether the theorem covers these sizes; `why_not` gives the reason if not."""
         return self.why_not(problem, M) is None
 
-    def where(self, form: Form, sizes: Mapping[str, Ints], M: Ints) -> NDArray[np.bool_]:
+    def where(self, form: Form, sizes: Mapping[str, Ints], M: Ints) -> Bools:
         """`applies` at many points of one form: arrays of one dimension and equal length."""
         if not self.covers_form(form):
             return np.zeros(len(M), dtype=bool)

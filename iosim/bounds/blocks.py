@@ -10,8 +10,6 @@ from iosim.bounds.base import Bound
 
 COMPULSORY = Bound(
     name="block-sparse-compulsory",
-    kind="lower",
-    strength="exact",
     problem="block-sparse",
     covers="every algorithm that leaves O in slow memory",
     formula=lambda t: t.heads * t.N * t.d_v,

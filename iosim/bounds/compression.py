@@ -35,9 +35,6 @@ def _sharp(t: Any) -> Any:
 
 PAPER = Bound(
     name="saha-ye-compression",
-    kind="lower",
-    strength="exact",
-    problem="attention",
     covers=_COVERS,
     formula=_paper,
     validity="all sizes and every M; of the right order where d² ≤ M ≤ Nd",
@@ -49,9 +46,6 @@ PAPER = Bound(
 
 SHARP = Bound(
     name="compression",
-    kind="lower",
-    strength="exact",
-    problem="attention",
     covers=_COVERS,
     formula=_sharp,
     validity="all sizes and every M; of the right order where d² ≤ M ≤ Nd",
@@ -64,9 +58,7 @@ SHARP = Bound(
 
 ASYMPTOTIC = Bound(
     name="any-matmul",
-    kind="lower",
     strength="asymptotic",
-    problem="attention",
     covers=_COVERS,
     formula=lambda t: t.heads * t.min(t.N**2 * t.d**2 / t.M, t.N**2),
     validity="Ω(·), of the right order where d² ≤ M ≤ Nd",
@@ -76,9 +68,7 @@ ASYMPTOTIC = Bound(
 
 BINARY = Bound(
     name="any-matmul-binary",
-    kind="lower",
     strength="asymptotic",
-    problem="attention",
     covers="as any-matmul, but every word is a single bit (rows of K from a binary BCH code)",
     formula=lambda t: t.heads * t.min(t.N**2 * t.d**2 / (t.M * t.log2(t.N) ** 2), t.N**2),
     validity="Ω(·), N ≥ 2",

@@ -23,9 +23,6 @@ def _attention(t: Any) -> Any:
 
 ATTENTION = Bound(
     name="compulsory",
-    kind="lower",
-    strength="exact",
-    problem="attention",
     covers="every product q·k and p·v is computed explicitly, so every word of Q, K, V is read",
     formula=_attention,
     validity="all sizes and every M",
@@ -35,8 +32,6 @@ ATTENTION = Bound(
 
 MATMUL = Bound(
     name="matmul-compulsory",
-    kind="lower",
-    strength="exact",
     problem="matmul",
     covers="any algorithm, for inputs that it does not know beforehand",
     formula=lambda t: t.m * t.k + t.k * t.n + t.m * t.n,
@@ -59,8 +54,6 @@ def compulsory_of(problem: type[Problem]) -> Bound:
 
     return Bound(
         name=f"{problem.kind}-compulsory",
-        kind="lower",
-        strength="exact",
         problem=problem.kind,
         covers="any algorithm, if its results depend on each word of the inputs",
         formula=count_tensors,

@@ -16,7 +16,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from iosim.bounds.base import EVERY_OPTION, Bound, Floats
+from iosim.base.arrays import Floats
+from iosim.bounds.base import EVERY_OPTION, Bound
 from iosim.bounds.classes import WIDE, BoundClass
 from iosim.bounds.unified import EXACT_FROM, pattern_words
 from iosim.core.problem import Form
@@ -47,34 +48,32 @@ _OPTIONS = {
 }
 
 
-def _entry(klass: BoundClass) -> Bound:
-    def formula(t: Any) -> Any:
-        # Recomputing pays where d < d_v: (d + d_v)² − (d_v − d)² = 4·d·d_v.
-        gain = t.d_v - t.min(t.d, t.d_v) if "recompute" in klass.name else 0
-        return t.pairs * ((t.d + t.d_v) ** 2 - gain**2) / t.M
+def leading(t: Any, klass: BoundClass) -> Any:
+    """The class's words where M is large."""
+    # Recomputing pays where d < d_v: (d + d_v)² − (d_v − d)² = 4·d·d_v.
+    gain = t.d_v - t.min(t.d, t.d_v) if "recompute" in klass.name else 0
+    return t.pairs * ((t.d + t.d_v) ** 2 - gain**2) / t.M
 
+
+def of_pairs(t: Any, klass: BoundClass) -> Floats:
+    """The class's words for the pairs that are needed."""
+    ends = t.heads * t.rows + t.kv_heads * t.columns
+    words = functools.partial(pattern_words, klass)
+    found: Floats = t.each(words, pairs=t.pairs, ends=ends, d=t.d, M=t.M, d_v=t.d_v)
+    return found
+
+
+def _entry(klass: BoundClass) -> Bound:
     def numeric(t: Any) -> Floats:
-        rows, columns = t.heads * t.rows, t.kv_heads * t.columns
-        words: Floats = t.each(
-            functools.partial(pattern_words, klass),
-            pairs=t.pairs,
-            ends=rows + columns,
-            d=t.d,
-            M=t.M,
-            d_v=t.d_v,
-        )
         # Rows that see nothing have no pair, and are written all the same.
         unseen: Floats = t.heads * (t.N - t.rows) * t.d_v
-        return words + unseen
+        return of_pairs(t, klass) + unseen
 
     number = 4 if klass.name == "recompute-trees" else 1
     return Bound(
         name=f"constant-tight-{klass.name}",
-        kind="lower",
-        strength="exact",
-        problem="attention",
         covers=klass.says,
-        formula=formula,
+        formula=functools.partial(leading, klass=klass),
         validity=f"every N, d, heads and M; 4·heads·N²d²/M from M = {EXACT_FROM[klass.name]}·d² on",
         source=f"iosim, proofs/constant_tight.md, Theorem {number}",
         proof="constant_tight",

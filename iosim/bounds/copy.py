@@ -7,8 +7,6 @@ from iosim.bounds.base import Bound
 
 LOWER = Bound(
     name="copy-lower",
-    kind="lower",
-    strength="exact",
     problem="copy",
     covers="any algorithm",
     formula=lambda t: 2 * t.n,
@@ -19,7 +17,6 @@ LOWER = Bound(
 UPPER = Bound(
     name="copy-upper",
     kind="upper",
-    strength="exact",
     problem="copy",
     covers="load a word, store it, next",
     formula=lambda t: 2 * t.n,

@@ -48,7 +48,6 @@ def _tiled(t: Any) -> Any:
 TILED = Bound(
     name="matmul-square-tiles",
     kind="upper",
-    strength="exact",
     problem="matmul",
     covers="C-stationary square tiles of side a, the largest with a² + a + 1 ≤ M",
     formula=_tiled,

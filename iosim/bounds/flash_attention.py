@@ -27,7 +27,6 @@ STANDARD = Bound(
     name="standard-attention",
     kind="upper",
     strength="asymptotic",
-    problem="attention",
     covers="standard attention: QKᵀ and its softmax go through slow memory",
     formula=lambda t: t.heads * (t.N * t.d + t.N**2),
     validity="Θ(·), d ≤ M ≤ Nd as stated; the products need N²d/√M more where M < d²",
@@ -40,7 +39,6 @@ FLASH = Bound(
     name="flash-attention",
     kind="upper",
     strength="asymptotic",
-    problem="attention",
     covers="FlashAttention (Algorithm 1 of the paper)",
     formula=lambda t: t.heads * t.N**2 * t.d**2 / t.M,
     validity="Θ(·), d ≤ M ≤ Nd",
@@ -53,9 +51,7 @@ FLASH = Bound(
 
 PROPOSITION = Bound(
     name="flash-proposition-3",
-    kind="lower",
     strength="asymptotic",
-    problem="attention",
     covers="any exact algorithm, but only 'not o(·) for all M at once': it is proved at M = Θ(Nd)",
     formula=lambda t: t.heads * t.N**2 * t.d**2 / t.M,
     validity="d ≤ M ≤ Nd",

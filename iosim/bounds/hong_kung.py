@@ -11,7 +11,6 @@ from iosim.bounds.base import Bound
 
 MATMUL = Bound(
     name="hong-kung-matmul",
-    kind="lower",
     strength="asymptotic",
     problem="matmul",
     covers="all mnk products computed explicitly, any summation trees, recomputation allowed",

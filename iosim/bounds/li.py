@@ -37,7 +37,6 @@ def _formula(t: Any) -> Any:
 # What its bounds have in common.
 _bound = functools.partial(
     Bound,
-    kind="lower",
     problem="attention-backward",
     proof="attention_backward",
     theorem="12-li-et-al-with-constants",
@@ -54,7 +53,6 @@ ASYMPTOTIC = _bound(
 
 LARGE = _bound(
     name="li-large",
-    strength="exact",
     covers=_COVERS,
     formula=saha_ye_large.PAPER.formula,
     validity="all sizes and every M; of the right order where d² ≤ M ≤ Nd",
@@ -63,7 +61,6 @@ LARGE = _bound(
 
 SMALL = _bound(
     name="li-small",
-    strength="exact",
     covers=(
         f"{_COVERS}; V and dO are read, dQ, dK and dV are written; every operand and result is a "
         "word of fast memory"

@@ -36,8 +36,6 @@ def _cold(t: Any) -> Any:
 
 COLD = Bound(
     name="matmul-cold",
-    kind="lower",
-    strength="exact",
     problem="matmul",
     covers=f"{_COVERS}, which is empty at first",
     formula=_cold,
@@ -52,8 +50,6 @@ COLD = Bound(
 
 LOWER = Bound(
     name="matmul-tight",
-    kind="lower",
-    strength="exact",
     problem="matmul",
     covers=_COVERS,
     formula=lambda t: 2 * t.m * t.n * t.k / t.sqrt(t.M) - 2 * t.M,

@@ -19,8 +19,6 @@ def _words(t: Any) -> Any:
 
 COMPULSORY = Bound(
     name="paged-compulsory",
-    kind="lower",
-    strength="exact",
     problem="paged",
     covers="every product q·k and p·v is computed explicitly, and where pages lie is not known",
     formula=_words,

@@ -26,9 +26,7 @@ def _outside(t: Any) -> str | None:
 
 LOWER = Bound(
     name="saha-ye",
-    kind="lower",
     strength="asymptotic",
-    problem="attention",
     covers="QKᵀ by its N²d products (any summation trees, recomputation allowed)",
     formula=_formula,
     validity="Ω(·), M ≤ Nd; crossover at M = d²",
@@ -41,7 +39,6 @@ UPPER = Bound(
     name="saha-ye-attained",
     kind="upper",
     strength="asymptotic",
-    problem="attention",
     covers="FlashAttention where M ≥ d², square tiles with spilled scores where M < d²",
     formula=_formula,
     validity="O(·), M ≤ Nd; crossover at M = d²",
@@ -64,8 +61,6 @@ def _square_tiles(t: Any) -> Any:
 SQUARE_TILES = Bound(
     name="saha-ye-square-tiles",
     kind="upper",
-    strength="exact",
-    problem="attention",
     covers="two passes with square tiles of side ⌊√(M/4)⌋, exp(QKᵀ) spilled once, row sums kept",
     formula=_square_tiles,
     validity="M ≥ 4 (any M; good where M < d²)",

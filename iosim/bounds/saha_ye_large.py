@@ -34,9 +34,6 @@ def _roots(t: Any) -> Any:
 
 PAPER = Bound(
     name="saha-ye-large",
-    kind="lower",
-    strength="exact",
-    problem="attention",
     covers=_COVERS,
     formula=lambda t: t.heads * t.scores * t.d**2 / (t.M + 4 * t.d**2) - t.M,
     validity="all sizes and every M; of the right order where d² ≤ M ≤ Nd",
@@ -48,9 +45,6 @@ PAPER = Bound(
 
 ROOTS = Bound(
     name="score-roots",
-    kind="lower",
-    strength="exact",
-    problem="attention",
     covers=_COVERS,
     formula=_roots,
     validity="all sizes and every M; of the right order where d² ≤ M ≤ Nd",

@@ -15,9 +15,6 @@ from iosim.bounds.base import EVERY_OPTION, Bound
 
 LOWER = Bound(
     name="saha-ye-small",
-    kind="lower",
-    strength="exact",
-    problem="attention",
     covers=(
         "QKᵀ by its N²d products, any summation trees, recomputation allowed; V is read and O is "
         "written; every operand and result is a word of fast memory"

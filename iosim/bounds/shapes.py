@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.bounds.base import Floats
+from iosim.base.arrays import Floats
 
 # Factor that keeps a bound in floats below the exact one.
 SAFE = 1 - 1e-12

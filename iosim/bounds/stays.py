@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.bounds.base import Floats
+from iosim.base.arrays import Floats
 from iosim.bounds.left_over import left_over
 from iosim.bounds.shapes import of_rectangles
 from iosim.bounds.sums import with_sums

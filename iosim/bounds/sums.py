@@ -16,7 +16,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from iosim.bounds.base import EVERY_OPTION, Bound, Floats
+from iosim.base.arrays import Floats
+from iosim.bounds.base import EVERY_OPTION, Bound
 from iosim.bounds.classes import CLASSES
 
 
@@ -57,9 +58,6 @@ def with_sums(
     def entry(sums: int) -> Bound:
         return Bound(
             name=name + "-sums" * sums,
-            kind="lower",
-            strength="exact",
-            problem="attention",
             covers="; or ".join(CLASSES[x].says for x in classes)
             + "; and each row's sum is added up in fast memory" * sums,
             formula=functools.partial(formula, sums=sums),

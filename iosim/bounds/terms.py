@@ -7,7 +7,6 @@ rows and columns a mask leaves.  The lab has one more subclass (`iosim.lab.data.
 
 from __future__ import annotations
 
-import abc
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -15,8 +14,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from iosim.base.arrays import Floats
 from iosim.base.errors import InputError
 from iosim.base.validate import LARGEST_SIZE
 from iosim.core.problem import PROBLEMS, WHOLE, Arithmetic, Form
@@ -93,7 +92,7 @@ def lowered(values: Any) -> Any:
 _CHUNK = 1 << 15
 
 
-def in_chunks(words: Callable[..., Any], sizes: Mapping[str, Any]) -> NDArray[np.float64]:
+def in_chunks(words: Callable[..., Any], sizes: Mapping[str, Any]) -> Floats:
     """A function of float64 arrays by name, of arrays that broadcast, some points at a time.
 
     Raises InputError if they do not broadcast.
@@ -109,21 +108,28 @@ def in_chunks(words: Callable[..., Any], sizes: Mapping[str, Any]) -> NDArray[np
         raise InputError(f"shapes {shapes} do not broadcast: give shapes that do") from None
     shape = arrays[0].shape
     flat = [np.asarray(v, dtype=np.float64).ravel() for v in arrays]
-    out: NDArray[np.float64] = np.empty(flat[0].size)
+    out: Floats = np.empty(flat[0].size)
     for start in range(0, out.size, _CHUNK):
         part = slice(start, start + _CHUNK)
         out[part] = words(**dict(zip(given, (v[part] for v in flat), strict=True)))
     return out.reshape(shape)
 
 
-class Terms(abc.ABC):
-    """Sizes as attributes, and the functions a formula may use; see `Exact`, `Array`, `Symbolic`.
+class Terms:
+    """Sizes as attributes, and the functions a formula may use: NumPy's, if not others.
 
     `t.N`, `t.d`, `t.heads`, `t.m`, `t.n`, `t.k` and `t.M` are the sizes.  Of attention there are
     also `t.N_k`, `t.d_v` and `t.kv_heads`, given or not; `t.scores`, `t.rows` and `t.columns`, the
     pairs that a mask leaves to one head, and the rows and columns that occur in them; and
     `t.pairs`, those of all heads.
     """
+
+    sqrt: Callable[[Any], Any] = np.sqrt
+    log2: Callable[[Any], Any] = np.log2
+    floor: Callable[[Any], Any] = np.floor
+    ceil: Callable[[Any], Any] = np.ceil
+    min: Callable[[Any, Any], Any] = np.minimum
+    larger: Callable[[Any, Any], Any] = np.maximum
 
     def __init__(self, sizes: Mapping[str, Any]) -> None:
         self._sizes = dict(sizes)
@@ -140,33 +146,17 @@ class Terms(abc.ABC):
             return of["pairs"] * (of["d"] + of["d_v"])
         return math.prod((of[x] for x in of if x != "M"), start=1)
 
-    @abc.abstractmethod
-    def sqrt(self, x: Any) -> Any:
-        """Square root."""
-
-    @abc.abstractmethod
-    def log2(self, x: Any) -> Any:
-        """Logarithm to base 2."""
-
-    @abc.abstractmethod
-    def floor(self, x: Any) -> Any:
-        """Largest integer not above x."""
-
-    @abc.abstractmethod
-    def ceil(self, x: Any) -> Any:
-        """Smallest integer not below x."""
-
-    @abc.abstractmethod
-    def min(self, x: Any, y: Any) -> Any:
-        """The smaller of two."""
-
-    @abc.abstractmethod
     def max(self, *values: Any) -> Any:
         """The largest of several."""
+        return functools.reduce(self.larger, values)
 
 
 class Exact(Terms):
     """Rational arithmetic; a root that is irrational, or a logarithm, becomes a float."""
+
+    log2: Callable[[Any], Any] = math.log2
+    min: Callable[[Any, Any], Any] = min
+    larger: Callable[[Any, Any], Any] = max
 
     def __init__(self, form: Form, sizes: Mapping[str, int]) -> None:
         known = dict(sizes) | PROBLEMS[form.kind].follow(form, sizes, WHOLE)
@@ -180,10 +170,6 @@ class Exact(Terms):
                 return root
         return math.sqrt(x)
 
-    def log2(self, x: Any) -> Any:
-        """A float."""
-        return math.log2(x)
-
     def floor(self, x: Any) -> Any:
         """Exact for fractions; ⌊√x⌋ is computed through `isqrt`-safe rationals only."""
         return Fraction(math.floor(x))
@@ -191,14 +177,6 @@ class Exact(Terms):
     def ceil(self, x: Any) -> Any:
         """Exact for fractions."""
         return Fraction(math.ceil(x))
-
-    def min(self, x: Any, y: Any) -> Any:
-        """The smaller of two."""
-        return min(x, y)
-
-    def max(self, *values: Any) -> Any:
-        """The largest of several."""
-        return max(values)
 
 
 class Close(Exact):
@@ -225,30 +203,6 @@ class Arrays(Terms):
         """A function of NumPy's functions alone, at every point: see `in_chunks`."""
         return in_chunks(words, values)
 
-    def sqrt(self, x: Any) -> Any:
-        """Elementwise."""
-        return np.sqrt(x)
-
-    def log2(self, x: Any) -> Any:
-        """Elementwise."""
-        return np.log2(x)
-
-    def floor(self, x: Any) -> Any:
-        """Elementwise."""
-        return np.floor(x)
-
-    def ceil(self, x: Any) -> Any:
-        """Elementwise."""
-        return np.ceil(x)
-
-    def min(self, x: Any, y: Any) -> Any:
-        """Elementwise."""
-        return np.minimum(x, y)
-
-    def max(self, *values: Any) -> Any:
-        """Elementwise."""
-        return functools.reduce(np.maximum, values)
-
 
 class Symbolic(Terms):
     """sympy: the sizes are the symbols made by `sym`."""
@@ -259,36 +213,9 @@ class Symbolic(Terms):
         sizes = {name: sym(name, name not in form.limits) for name in (*form.sizes, "M")}
         by = Arithmetic(sympy.Min, sympy.Max, lambda x: x / 2, lambda x: x)
         super().__init__(sizes | PROBLEMS[form.kind].follow(form, sizes, by))
-
-    def sqrt(self, x: Any) -> Any:
-        """sympy.sqrt."""
-        import sympy
-
-        return sympy.sqrt(x)
-
-    def log2(self, x: Any) -> Any:
-        """sympy.log to base 2."""
-        import sympy
-
-        return sympy.log(x, 2)
-
-    def floor(self, x: Any) -> Any:
-        """sympy.floor."""
-        import sympy
-
-        return sympy.floor(x)
-
-    def ceil(self, x: Any) -> Any:
-        """sympy.ceiling."""
-        import sympy
-
-        return sympy.ceiling(x)
-
-    def min(self, x: Any, y: Any) -> Any:
-        """sympy.Min."""
-        import sympy
-
-        return sympy.Min(x, y)
+        self.sqrt, self.floor, self.ceil = sympy.sqrt, sympy.floor, sympy.ceiling
+        self.log2 = lambda x: sympy.log(x, 2)
+        self.min = sympy.Min
 
     def max(self, *values: Any) -> Any:
         """sympy.Max, unevaluated: sympy would compare all pairs of the values for all sizes."""

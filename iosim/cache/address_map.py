@@ -34,9 +34,11 @@ from iosim.core.program.ir import Loop
 # A tile: its number in its loop.  A span with edges: its start.  A text: the word of that buffer.
 Variable: TypeAlias = Tile | Span | str
 Loops: TypeAlias = Mapping[Tile, Loop]
+# Sizes, and where tiles begin and end: numbers, or arrays of them.
+Env: TypeAlias = Mapping[Any, Any]
 
 
-def extent(x: Plain, env: Mapping[Any, Any]) -> Any:
+def extent(x: Plain, env: Env) -> Any:
     """How many positions an index covers: a number, or an array where tiles' edges are arrays."""
     match x:
         case Tile():
@@ -52,7 +54,7 @@ def extent(x: Plain, env: Mapping[Any, Any]) -> Any:
             assert_never(x)
 
 
-def resolved(span: Span, env: Mapping[Any, Any]) -> tuple[Any, Any]:
+def resolved(span: Span, env: Env) -> tuple[Any, Any]:
     """Where a span lies: numbers, or arrays where tiles' edges are."""
     if any(isinstance(env[edge], np.ndarray) for edge in span.edges):
         return space.placed(span, env, np.minimum, np.maximum)
@@ -108,23 +110,19 @@ class Ground:
         """Whether a tensor's layout is."""
         return any(isinstance(x.how, Tiled) for x in self.tensors.values())
 
-    def kind(
-        self, part: Piece, env: Mapping[Any, Any], extents: tuple[int, ...], low: int, high: int
-    ) -> BoxKind:
+    def kind(self, part: Piece, env: Env, extents: tuple[int, ...], low: int, high: int) -> BoxKind:
         """What some words of a part, in row-major order, are as units."""
         found = placed(self.place(part), self.line)
         by = self.strides(part, env)
         return replace(found, extents=extents, strides=by, low=low, high=high, write=part.write)
 
-    def strides(self, part: Piece, env: Mapping[Any, Any]) -> tuple[int, ...]:
+    def strides(self, part: Piece, env: Env) -> tuple[int, ...]:
         """How far apart neighbors on each axis of a part are: words, or rows."""
         if part.shape is None:
             return self.tensors[part.name].strides
         return local_strides(tuple(extent(x, env) for x in part.shape), self.unit)
 
-    def located(
-        self, part: Piece, env: Mapping[Any, Any], loops: Loops
-    ) -> tuple[int, dict[Variable, int]]:
+    def located(self, part: Piece, env: Env, loops: Loops) -> tuple[int, dict[Variable, int]]:
         """The address of a part's first word where all variables are 0, and its slopes."""
         by = self.strides(part, env)
         base, slopes = self.place(part).start, dict[Variable, int]()
@@ -136,7 +134,7 @@ class Ground:
                 base += _add(slopes, part.shape[k], -stride, env, loops)
         return base, {x: slope for x, slope in slopes.items() if slope}
 
-    def on_lines(self, part: Piece, env: Mapping[Any, Any], loops: Loops) -> bool:
+    def on_lines(self, part: Piece, env: Env, loops: Loops) -> bool:
         """Whether no iteration moves a part by less than a line."""
         if part.shape is not None:
             return part.index == part.shape
@@ -172,9 +170,7 @@ def row_strides(shape: tuple[int, ...], how: Layout) -> tuple[int, ...]:
     return (*found[:at], 0, *found[at:])
 
 
-def _add(
-    slopes: dict[Variable, int], x: Plain, stride: int, env: Mapping[Any, Any], loops: Loops
-) -> int:
+def _add(slopes: dict[Variable, int], x: Plain, stride: int, env: Env, loops: Loops) -> int:
     """Add an index's slopes, and return what it adds where all variables are 0."""
 
     def slope(of: Variable, by: int) -> None:
@@ -200,6 +196,6 @@ def _add(
     return 0
 
 
-def untouched(touch: Touch, env: Mapping[Any, Any]) -> bool:
+def untouched(touch: Touch, env: Env) -> bool:
     """Whether an operation has nothing to sum over, so that it touches nothing."""
     return any(math.prod(extent(x, env) for x in dim) == 0 for dim in touch.over)

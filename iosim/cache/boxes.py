@@ -16,14 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Bools, Ints
 from iosim.base.compiled import compiled
 from iosim.cache.layouts import Tiled
 from iosim.cache.stream import Accesses
-
-Marks = NDArray[np.bool_]
 
 # Places of tensors in order have no rows.
 IN_ORDER = 62
@@ -86,7 +83,7 @@ class BoxKind:
         found: Ints = (down * self.wide + across * (a * b) + row * b + column) // self.line
         return found + self.start
 
-    def units(self, at: Ints) -> tuple[Ints, Marks]:
+    def units(self, at: Ints) -> tuple[Ints, Bools]:
         """The unit of each word of boxes at some places, and which are not the unit before.
 
         Args:

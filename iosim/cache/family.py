@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from iosim.base.errors import InputError, closest
 from iosim.cache.curves import STACKS
-from iosim.cache.layouts import Layout
+from iosim.cache.layouts import Layouts
 from iosim.cache.policies import POLICIES
 from iosim.cache.record import Write
 
@@ -40,7 +39,7 @@ class CacheFamily:
     bypass: bool = False
     seed: int = 0
     sample: float | None = None
-    layouts: Mapping[str, Layout | str] | None = None
+    layouts: Layouts | None = None
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:

@@ -58,6 +58,8 @@ class Tiled:
 
 
 Layout: TypeAlias = Literal["row-major", "column-major"] | Tiled
+# By tensor: a layout, or one as it is typed.
+Layouts: TypeAlias = Mapping[str, Layout | str]
 
 NAMES = ("row-major", "column-major")
 
@@ -82,9 +84,7 @@ def layout(text: str) -> Layout:
     raise InputError(f"unknown layout {text!r}: {meant} (or tiled:AxB)")
 
 
-def checked(
-    layouts: Mapping[str, Layout | str] | None, tensors: Mapping[str, tuple[int, ...]]
-) -> dict[str, Layout]:
+def checked(layouts: Layouts | None, tensors: Mapping[str, tuple[int, ...]]) -> dict[str, Layout]:
     """A layout for each tensor.
 
     Args:

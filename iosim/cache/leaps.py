@@ -28,7 +28,7 @@ from iosim.cache.address_map import Loops
 from iosim.cache.of_program import walked
 from iosim.cache.online import Online
 from iosim.cache.record import Cache, Traffic
-from iosim.cache.references import Action, Piece, Repeat, Straight
+from iosim.cache.references import Body, Piece, Repeat, Straight
 from iosim.cache.stream import CHUNK, Accesses
 from iosim.cache.trace_chunks import chunks
 from iosim.cache.trace_walk import Copies, Open, Walk
@@ -83,7 +83,7 @@ class _Replay:
     done: int = 0
     sizes: dict[Tile, int] = field(default_factory=dict)
 
-    def body(self, body: tuple[Action, ...], at: Open) -> None:
+    def body(self, body: Body, at: Open) -> None:
         """Go through some actions."""
         for action in body:
             if isinstance(action, Repeat):
@@ -178,7 +178,7 @@ class _Replay:
 _State: TypeAlias = tuple[Ints, Ints, Ints, int]
 
 
-def _list_parts(body: tuple[Action, ...], loops: Loops) -> Iterator[tuple[Piece, Loops]]:
+def _list_parts(body: Body, loops: Loops) -> Iterator[tuple[Piece, Loops]]:
     """The parts that some actions reference, each with the open loops."""
     for action in body:
         if isinstance(action, Repeat):

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Bools, Ints
 from iosim.base.compiled import built, popcount
 
 # Slots of the timeline: at least this many, and twice the lines.
@@ -78,7 +78,7 @@ class Timeline:
         )
         self.head = 0
 
-    def feed(self, lines: Ints, write: NDArray[np.bool_]) -> None:
+    def feed(self, lines: Ints, write: Bools) -> None:
         """Take in a chunk."""
         self.head = built(_feed)(lines, write, self.head, self.times)
 
@@ -164,7 +164,7 @@ def _marks_from(slot: int, final: int, marks: SlotMarks) -> int:
     return n
 
 
-def _feed(lines: Ints, write: NDArray[np.bool_], head: int, times: LastTimes) -> int:
+def _feed(lines: Ints, write: Bools, head: int, times: LastTimes) -> int:
     """Take in accesses; returns the next free slot."""
     last, owner, marks, level = times.last, times.owner, times.marks, times.level
     found, written = times.found, times.written

@@ -8,18 +8,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iosim.base.arrays import Ints
 from iosim.base.compiled import worth
 from iosim.base.errors import InputError, closest
 from iosim.base.validate import check_size
 from iosim.cache import layouts as layouts_
-from iosim.cache.address_map import Ground, Loops, Placed, row_strides
+from iosim.cache.address_map import Env, Ground, Loops, Placed, row_strides
 from iosim.cache.boxes import BoxKind
-from iosim.cache.layouts import Layout, Tiled, strides
+from iosim.cache.layouts import Layouts, Tiled, strides
 from iosim.cache.phases import Phased, UnknownError
-from iosim.cache.references import Action, Piece, positions_in, touching, transferring
+from iosim.cache.references import Body, Piece, positions_in, touching, transferring
 from iosim.cache.stream import CHUNK, UNITS, Accesses, Region, Stream, Unit
 from iosim.cache.templates import lines_of
 from iosim.cache.trace_chunks import chunks, placed
@@ -45,7 +44,7 @@ def touches(
     *,
     unit: Unit = "words",
     line_words: int = 1,
-    layouts: Mapping[str, Layout | str] | None = None,
+    layouts: Layouts | None = None,
     positions: Mapping[str, Any] | None = None,
     chunk: int = CHUNK,
 ) -> Stream:
@@ -87,7 +86,7 @@ def transfers(
     *,
     unit: Unit = "words",
     line_words: int = 1,
-    layouts: Mapping[str, Layout | str] | None = None,
+    layouts: Layouts | None = None,
     positions: Mapping[str, Any] | None = None,
     chunk: int = CHUNK,
 ) -> Stream:
@@ -109,7 +108,7 @@ def items(
     *,
     unit: Unit = "words",
     line_words: int = 1,
-    layouts: Mapping[str, Layout | str] | None = None,
+    layouts: Layouts | None = None,
     positions: Mapping[str, Any] | None = None,
     chunk: int = CHUNK,
 ) -> tuple[tuple[Stream, ...], ...]:
@@ -138,7 +137,7 @@ def items(
     return tuple(tuple(map(stream, launch)) for launch in walk.items(known.body))
 
 
-def walked(instance: Instance) -> tuple[Stream, Walk, tuple[Action, ...]]:
+def walked(instance: Instance) -> tuple[Stream, Walk, Body]:
     """The stream of `touches`, by words, and the walk over references that makes it."""
     known = _Known.of(instance, touching, "words", 1, None, None)
     return touches(instance), Walk(instance, known.ground, known.told), known.body
@@ -181,7 +180,7 @@ def _stream(
     plan: Any,
     unit: Unit,
     line_words: int,
-    layouts: Mapping[str, Layout | str] | None,
+    layouts: Layouts | None,
     positions: Mapping[str, Any] | None,
     chunk: int,
 ) -> Stream:
@@ -211,8 +210,8 @@ class _Known:
         fast: whether it is long enough for a compiled loop.
     """
 
-    body: tuple[Action, ...]
-    told: dict[str, NDArray[np.int64]]
+    body: Body
+    told: dict[str, Ints]
     ground: Ground
     length: int
     line_words: int
@@ -225,7 +224,7 @@ class _Known:
         plan: Any,
         unit: Unit,
         line_words: int,
-        layouts: Mapping[str, Layout | str] | None,
+        layouts: Layouts | None,
         positions: Mapping[str, Any] | None,
     ) -> _Known:
         if not isinstance(instance, Instance):
@@ -272,16 +271,14 @@ class _Known:
         )
 
 
-def _positions(
-    instance: Instance, body: tuple[Action, ...], given: Mapping[str, Any] | None
-) -> dict[str, NDArray[np.int64]]:
+def _positions(instance: Instance, body: Body, given: Mapping[str, Any] | None) -> dict[str, Ints]:
     """The words of tensors that say where to read, checked."""
     needed = {x.tensor for x in positions_in(body)}
     for name in given or {}:
         if name not in needed:
             meant = closest(name, needed) if needed else "give none"
             raise InputError(f"{instance.program.name} reads no positions from {name!r}: {meant}")
-    found: dict[str, NDArray[np.int64]] = {}
+    found: dict[str, Ints] = {}
     for name in sorted(needed):
         tensor = instance.program.tensor(name)
         if given is None or name not in given:
@@ -301,7 +298,7 @@ def _ground(
     words: Measure,
     unit: Unit,
     line_words: int,
-    layouts: Mapping[str, Layout | str] | None,
+    layouts: Layouts | None,
 ) -> Ground:
     """Tensors in the program's order, then local arrays, each from a whole line on."""
     shapes = {
@@ -351,7 +348,7 @@ class _Rows:
         self,
         part: Piece,
         extents: tuple[Any, ...],
-        env: Mapping[Any, Any],
+        env: Env,
         loops: Loops,
         times: Any,
     ) -> int:
@@ -387,15 +384,13 @@ class _Lines:
         self,
         part: Piece,
         extents: tuple[Any, ...],
-        env: Mapping[Any, Any],
+        env: Env,
         loops: Loops,
         times: Any,
     ) -> int:
         return total(times, self._each(part, extents, env, loops))
 
-    def _each(
-        self, part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops
-    ) -> Any:
+    def _each(self, part: Piece, extents: tuple[Any, ...], env: Env, loops: Loops) -> Any:
         if not self.aligned or not self.ground.on_lines(part, env, loops):
             self.aligned = False
             return 0

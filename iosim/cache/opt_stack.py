@@ -21,16 +21,15 @@ and the line that is touched at time t is the entry t, which is the smallest.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Bools, Ints
 from iosim.base.compiled import built
 
 NEVER = 2**62
 ENTRIES = 128  # in a block
 
 
-def follows(lines: Ints, write: NDArray[np.bool_], covers: bool, distinct: int) -> Ints:
+def follows(lines: Ints, write: Bools, covers: bool, distinct: int) -> Ints:
     """For every access, when its line is next used at a cost; `NEVER` where it is not.
 
     Args:
@@ -44,7 +43,7 @@ def follows(lines: Ints, write: NDArray[np.bool_], covers: bool, distinct: int) 
     return found
 
 
-def _follow(lines: Ints, write: NDArray[np.bool_], covers: bool, after: Ints, found: Ints) -> None:
+def _follow(lines: Ints, write: Bools, covers: bool, after: Ints, found: Ints) -> None:
     for at in range(lines.size - 1, -1, -1):
         line = lines[at]
         found[at] = after[line]

@@ -10,7 +10,6 @@ box, as it calls the counters of rows and of lines in `iosim.cache.of_program`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.base.arrays import Ints
-from iosim.cache.address_map import Ground, Loops, extent, placed, resolved
+from iosim.cache.address_map import Env, Ground, Loops, extent, placed, resolved
 from iosim.cache.boxes import BoxKind
 from iosim.cache.layouts import Tiled
 from iosim.cache.references import Piece
@@ -60,7 +59,7 @@ class Phased:
         self,
         part: Piece,
         extents: tuple[Any, ...],
-        env: Mapping[Any, Any],
+        env: Env,
         loops: Loops,
         times: Any,
     ) -> int:
@@ -83,7 +82,7 @@ class Phased:
         self,
         part: Piece,
         extents: tuple[int, ...],
-        env: Mapping[Any, Any],
+        env: Env,
         loops: Loops,
         times: Any,
     ) -> int:

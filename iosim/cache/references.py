@@ -84,22 +84,23 @@ class Repeat:
     """
 
     loop: Loop
-    body: tuple[Action, ...]
+    body: Body
     spans: tuple[Span, ...]
     alike: bool
 
 
 Action: TypeAlias = Straight | Position | Repeat
+Body: TypeAlias = tuple[Action, ...]
 
 
 @functools.lru_cache(maxsize=64)
-def touching(program: Program) -> tuple[Action, ...]:
+def touching(program: Program) -> Body:
     """The references of a program, as the module says."""
     return _body(program.body, {}, _Touches(_positions(program)))
 
 
 @functools.lru_cache(maxsize=64)
-def transferring(program: Program) -> tuple[Action, ...]:
+def transferring(program: Program) -> Body:
     """The explicit transfers of a program: loads are reads of the tensor's words, stores writes."""
     return _body(program.body, {}, _Transfers(_positions(program)))
 
@@ -170,7 +171,7 @@ class _Touches:
                 yield Touch((_part(Ref(x.buffer), held, False),))
 
 
-def _body(body: tuple[Node, ...], held: _Held, fold: _Transfers | _Touches) -> tuple[Action, ...]:
+def _body(body: tuple[Node, ...], held: _Held, fold: _Transfers | _Touches) -> Body:
     found: list[Action] = []
     touches: list[Touch] = []
 
@@ -254,7 +255,7 @@ def _named(touch: Touch) -> Iterator[Span]:
     yield from (x for dim in touch.over for x in dim if isinstance(x, Span) and x.edges)
 
 
-def _spans(body: tuple[Action, ...]) -> Iterator[Span]:
+def _spans(body: Body) -> Iterator[Span]:
     for action in body:
         if isinstance(action, Repeat) and action.loop.span.edges:
             yield action.loop.span
@@ -262,7 +263,7 @@ def _spans(body: tuple[Action, ...]) -> Iterator[Span]:
             yield from action.spans
 
 
-def _alike(body: tuple[Action, ...]) -> bool:
+def _alike(body: Body) -> bool:
     inner = list(_loops(body))
     tiles = {x.loop.tile for x in inner}
     for x in inner:
@@ -273,14 +274,14 @@ def _alike(body: tuple[Action, ...]) -> bool:
     return True
 
 
-def _loops(body: tuple[Action, ...]) -> Iterator[Repeat]:
+def _loops(body: Body) -> Iterator[Repeat]:
     for action in body:
         if isinstance(action, Repeat):
             yield action
             yield from _loops(action.body)
 
 
-def positions_in(body: tuple[Action, ...]) -> Iterator[Position]:
+def positions_in(body: Body) -> Iterator[Position]:
     """Every position that a program reads."""
     for action in body:
         if isinstance(action, Position):

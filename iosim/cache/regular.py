@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from iosim.base.errors import InputError
-from iosim.cache.references import Action, Piece, Repeat, Straight, Touch, touching
+from iosim.cache.references import Body, Piece, Repeat, Straight, Touch, touching
 from iosim.core.program import space
 from iosim.core.program.index import Number, Plain, Span, Tile, Within
 from iosim.core.program.walk import Instance
@@ -144,7 +144,7 @@ Open = Mapping[Tile, int]
 
 def _body(
     instance: Instance,
-    body: tuple[Action, ...],
+    body: Body,
     open_: Open,
     loops: tuple[Steps, ...],
     path: tuple[int, ...],
@@ -185,7 +185,7 @@ def _body(
                 raise irregular(instance, f"{action.buffer} holds a position that is read")
 
 
-def _parts(body: tuple[Action, ...]) -> Iterator[Piece]:
+def _parts(body: Body) -> Iterator[Piece]:
     for action in body:
         if isinstance(action, Repeat):
             yield from _parts(action.body)

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Bools, Floats, Ints
 from iosim.base.compiled import built
 from iosim.base.errors import InputError
 from iosim.base.validate import check_size, whole_number
@@ -56,8 +55,8 @@ class SampledCurve:
     lines: int
     rate: float
     capacities: Ints
-    loads: NDArray[np.float64]
-    error: NDArray[np.float64]
+    loads: Floats
+    error: Floats
 
 
 def _hashed(line: int, seed: int) -> int:
@@ -90,11 +89,11 @@ def _draw(first: int, stop: int, below: int, seed: int, found: Ints, hashes: Int
 
 def _keep(
     lines: Ints,
-    write: NDArray[np.bool_],
+    write: Bools,
     below: int,
     seed: int,
     kept: Ints,
-    kept_write: NDArray[np.bool_],
+    kept_write: Bools,
 ) -> int:
     """The accesses whose line is in the sample; returns how many."""
     n = 0
@@ -120,7 +119,7 @@ def _sample(
     return np.concatenate([x for x, _ in parts]), np.concatenate([x for _, x in parts])
 
 
-def _estimates(timeline: Timeline, lines: int, rooms: Ints, line_words: int) -> NDArray[np.float64]:
+def _estimates(timeline: Timeline, lines: int, rooms: Ints, line_words: int) -> Floats:
     """Words that caches of this many lines load, as one sample has it."""
     followed = len(timeline.times.last)
     if followed == 0:
@@ -130,7 +129,7 @@ def _estimates(timeline: Timeline, lines: int, rooms: Ints, line_words: int) -> 
     # Of the other lines in a distance, as many are in the sample as of all lines.
     room = np.minimum((rooms - 1) * followed // lines, followed - 1)
     missed = costly.sum() - np.cumsum(costly[1:])[room]
-    found: NDArray[np.float64] = missed * (lines / followed * line_words)
+    found: Floats = missed * (lines / followed * line_words)
     return found
 
 

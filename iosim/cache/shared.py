@@ -272,27 +272,6 @@ def interleaved(streams: Sequence[Stream], order: Order, chunk: int = CHUNK) -> 
     return Interleaved(whole, generate_accesses)
 
 
-def one_after_another(parts: Sequence[Interleaved]) -> Interleaved:
-    """Several launches in turn, over one address space; InputError for none."""
-    if not parts:
-        raise InputError("no launches: give one or more")
-
-    def generate_accesses() -> Iterator[tuple[Accesses, Ints]]:
-        for part in parts:
-            yield from part.with_items()
-
-    first = parts[0].stream
-    whole = Stream(
-        lambda: (accesses for accesses, _ in generate_accesses()),
-        max(part.stream.addresses for part in parts),
-        sum(part.stream.length for part in parts),
-        first.regions,
-        first.unit,
-        first.line_words,
-    )
-    return Interleaved(whole, generate_accesses)
-
-
 # Accesses of items: their numbers, the first access of each, how many, and the order of them all.
 _Read = Callable[[Ints, Ints, Ints, Ints], Accesses]
 

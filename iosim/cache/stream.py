@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from iosim.base.arrays import Bools, Ints
 from iosim.base.errors import InputError
 
 Unit = Literal["words", "rows", "lines"]
@@ -35,8 +36,8 @@ class Accesses(NamedTuple):
     ([5, 6, 5], [False, True, False])
     """
 
-    address: NDArray[np.int64]
-    write: NDArray[np.bool_]
+    address: Ints
+    write: Bools
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,16 +15,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints
-from iosim.cache.address_map import Ground, Loops, Variable, extent, resolved, untouched
+from iosim.base.arrays import Bools, Ints
+from iosim.cache.address_map import Env, Ground, Loops, Variable, extent, resolved, untouched
 from iosim.cache.boxes import offsets
 from iosim.cache.references import Piece, Position, Repeat, Straight, Touch
 from iosim.core.program import space
 from iosim.core.program.index import Tile
-
-Marks = NDArray[np.bool_]
 
 # Accesses of one template, and of all that are kept.
 LIMIT = 2**16
@@ -48,7 +45,7 @@ class Template:
     address: Ints
     piece: Ints
     slopes: Mapping[Variable, Ints]
-    write: Marks
+    write: Bools
     kind: Ints
     _wide: dict[Variable, Ints | None] = field(default_factory=dict)
 
@@ -85,7 +82,7 @@ class Templates:
     kept: OrderedDict[Any, Template | None] = field(default_factory=OrderedDict)
     words: int = 0
 
-    def of(self, whose: Straight | Repeat, env: Mapping[Any, Any], loops: Loops) -> Template | None:
+    def of(self, whose: Straight | Repeat, env: Env, loops: Loops) -> Template | None:
         """The template of a block, or of one iteration; None where it would be too large.
 
         Args:
@@ -95,7 +92,7 @@ class Templates:
         """
         return self._find_template((), whose, env, loops, lambda: self._body(whose, env, loops))
 
-    def parts(self, block: Straight, env: Mapping[Any, Any], loops: Loops) -> Iterator[Template]:
+    def parts(self, block: Straight, env: Env, loops: Loops) -> Iterator[Template]:
         """The templates of a block that is too large for one, in turn."""
         by = self.words_at_once // 2
         for n, touch in enumerate(block.body):
@@ -116,7 +113,7 @@ class Templates:
         self,
         which: tuple[int, ...],
         whose: Straight | Repeat,
-        env: Mapping[Any, Any],
+        env: Env,
         loops: Loops,
         make: Callable[[], Template],
     ) -> Template | None:
@@ -141,7 +138,7 @@ class Templates:
             self.words -= 64 if old is None else old.size + 64
         return found
 
-    def _body(self, whose: Straight | Repeat, env: Mapping[Any, Any], loops: Loops) -> Template:
+    def _body(self, whose: Straight | Repeat, env: Env, loops: Loops) -> Template:
         found: list[Template] = []
         size = 0
         for action in whose.body:
@@ -160,7 +157,7 @@ class Templates:
             found.append(made)
         return _joined(found)
 
-    def _repeat(self, repeat: Repeat, env: Mapping[Any, Any], loops: Loops) -> Template:
+    def _repeat(self, repeat: Repeat, env: Env, loops: Loops) -> Template:
         loop = repeat.loop
         start, stop = resolved(loop.span, env)
         step = space.step(loop, env)
@@ -180,30 +177,24 @@ class Templates:
             )
         return _joined(found)
 
-    def _require_template(
-        self, whose: Straight | Repeat, env: Mapping[Any, Any], loops: Loops
-    ) -> Template:
+    def _require_template(self, whose: Straight | Repeat, env: Env, loops: Loops) -> Template:
         if (found := self.of(whose, env, loops)) is None:
             raise TooLarge
         return found
 
-    def _touch(self, touch: Touch, env: Mapping[Any, Any], loops: Loops) -> Template:
+    def _touch(self, touch: Touch, env: Env, loops: Loops) -> Template:
         words = longest(touch, env)
         if words * (1 if self.ground.late else len(touch.parts)) > self.words_at_once:
             raise TooLarge
         return self._some(touch, env, loops, 0, words)
 
-    def _some(
-        self, touch: Touch, env: Mapping[Any, Any], loops: Loops, low: int, high: int
-    ) -> Template:
+    def _some(self, touch: Touch, env: Env, loops: Loops, low: int, high: int) -> Template:
         """Of each part of a node, the words low ≤ k < high in row-major order."""
         if untouched(touch, env):
             return EMPTY
         return _joined([self._part(part, env, loops, low, high) for part in touch.parts])
 
-    def _part(
-        self, part: Piece, env: Mapping[Any, Any], loops: Loops, low: int, high: int
-    ) -> Template:
+    def _part(self, part: Piece, env: Env, loops: Loops, low: int, high: int) -> Template:
         """Words of one part."""
         ground = self.ground
         base, slopes = ground.located(part, env, loops)
@@ -228,7 +219,7 @@ class Templates:
     def _units(
         self,
         part: Piece,
-        env: Mapping[Any, Any],
+        env: Env,
         extents: tuple[int, ...],
         low: int,
         high: int,
@@ -248,7 +239,7 @@ class Templates:
         return found
 
 
-def longest(touch: Touch, env: Mapping[Any, Any]) -> int:
+def longest(touch: Touch, env: Env) -> int:
     """The words of the largest part of a node."""
     return max((math.prod(extent(x, env) for x in part.index) for part in touch.parts), default=0)
 

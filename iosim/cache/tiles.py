@@ -42,9 +42,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Bools, Ints
 from iosim.base.compiled import built, interruptible
 from iosim.base.errors import InputError
 from iosim.base.memory import check_room
@@ -76,7 +75,7 @@ class Passes:
     """
 
     tile: Ints
-    write: NDArray[np.bool_]
+    write: Bools
     words: Ints
 
     @property
@@ -278,7 +277,7 @@ def _measure(
     low: int,
     high: int,
     tile: Ints,
-    write: NDArray[np.bool_],
+    write: Bools,
     words: Ints,
     tree: Ints,
     distances: _Distances,

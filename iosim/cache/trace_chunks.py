@@ -7,15 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Bools, Ints
 from iosim.cache.address_map import Ground
 from iosim.cache.boxes import Boxes, Expanding
 from iosim.cache.stream import CHUNK, Accesses
 from iosim.cache.trace_walk import Copies
-
-Marks = NDArray[np.bool_]
 
 # Words that become units at once.
 AT_ONCE = 2**18
@@ -33,7 +30,7 @@ class Rows:
     """
 
     base: Ints
-    marks: Marks
+    marks: Bools
     moves: tuple[tuple[Ints, Ints], ...]
     times: int
 
@@ -75,7 +72,7 @@ def length(many: Iterable[Copies], ground: Ground, *, fast: bool = False) -> int
     return found
 
 
-def placed(copies: Copies) -> NDArray[np.int64]:
+def placed(copies: Copies) -> Ints:
     """The address of each access, or the place of each box, (times, accesses)."""
     template = copies.template
     found = np.empty((copies.times, template.size), np.int64)
@@ -84,7 +81,7 @@ def placed(copies: Copies) -> NDArray[np.int64]:
     return found
 
 
-def _fill(out: NDArray[np.int64], rows: Rows, here: slice) -> None:
+def _fill(out: Ints, rows: Rows, here: slice) -> None:
     """Some rows: the base, moved by each variable's value."""
     if not rows.moves:
         out[...] = rows.base
@@ -129,13 +126,13 @@ class _Writer:
     def room(self) -> int:
         return self.chunk - self.at
 
-    def take(self, size: int) -> tuple[Ints, Marks]:
+    def take(self, size: int) -> tuple[Ints, Bools]:
         """The next `size` accesses, to be filled in."""
         here = slice(self.at, self.at + size)
         self.at += size
         return self.address[here], self.write[here]
 
-    def copy_accesses(self, address: Ints, write: Marks) -> Iterator[Accesses]:
+    def copy_accesses(self, address: Ints, write: Bools) -> Iterator[Accesses]:
         """Copy accesses, and give the chunks that are full."""
         done = 0
         while done < address.size:
@@ -195,7 +192,7 @@ class _Late:
                 _fill(place, Rows(base[some], base[:0] > 0, moves, copies.times), here)
                 yield from self.writer.copy_accesses(*self._units(place, kind[some], words[some]))
 
-    def _units(self, place: NDArray[np.int64], kind: Ints, words: Ints) -> tuple[Ints, Marks]:
+    def _units(self, place: Ints, kind: Ints, words: Ints) -> tuple[Ints, Bools]:
         """The accesses of boxes at some places, (times, boxes), and whether they are writes."""
         ends = np.cumsum(words)
         unit = np.empty((place.shape[0], int(ends[-1])), np.int64)

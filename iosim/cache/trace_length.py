@@ -9,7 +9,7 @@ these are two walks, since here iterations are lanes of an array, in no order.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,8 +17,8 @@ import numpy as np
 
 from iosim.base.arrays import Ints
 from iosim.base.errors import InputError
-from iosim.cache.address_map import Loops, extent, resolved
-from iosim.cache.references import Action, Piece, Position, Repeat, Straight, Touch
+from iosim.cache.address_map import Env, Loops, extent, resolved
+from iosim.cache.references import Body, Piece, Position, Repeat, Straight, Touch
 from iosim.core.program import space
 from iosim.core.program.block_masks import masks, numbered_tiles
 from iosim.core.program.index import Edge, Span, Tile
@@ -42,7 +42,7 @@ class Counter(Protocol):
         self,
         part: Piece,
         extents: tuple[Any, ...],
-        env: Mapping[Any, Any],
+        env: Env,
         loops: Loops,
         times: Any,
     ) -> int:
@@ -73,14 +73,12 @@ class Measure:
         self.named = lanes(self.instance.program)
         self.marked = dict(self.instance.masks)
 
-    def run(self, body: tuple[Action, ...]) -> Measure:
+    def run(self, body: Body) -> Measure:
         """Count a program."""
         self._body(body, dict(self.instance.env), {}, 1)
         return self
 
-    def _body(
-        self, body: tuple[Action, ...], env: dict[Any, Any], loops: Loops, times: Any
-    ) -> None:
+    def _body(self, body: Body, env: Env, loops: Loops, times: Any) -> None:
         """Count a body.
 
         Args:
@@ -98,7 +96,7 @@ class Measure:
                 case Position():
                     pass
 
-    def _touch(self, touch: Touch, env: dict[Any, Any], loops: Loops, times: Any) -> None:
+    def _touch(self, touch: Touch, env: Env, loops: Loops, times: Any) -> None:
         for dim in touch.over:
             full = np.not_equal(words_of(tuple(extent(x, env) for x in dim)), 0)
             times = _multiplied(times, full)
@@ -117,7 +115,7 @@ class Measure:
         held = self.largest.get(name, (0, 0, 0))
         self.largest[name] = tuple(map(max, found, held))  # type: ignore[assignment]
 
-    def _repeat(self, repeat: Repeat, env: dict[Any, Any], loops: Loops, times: Any) -> None:
+    def _repeat(self, repeat: Repeat, env: Env, loops: Loops, times: Any) -> None:
         loop = repeat.loop
         inner = {**loops, loop.tile: loop}
         start, stop = resolved(loop.span, env)
@@ -135,9 +133,7 @@ class Measure:
                 here = _inside(env, loop.tile, start, start + words)
                 self._body(repeat.body, here, inner, _multiplied(times, often))
 
-    def _lanes(
-        self, repeat: Repeat, env: dict[Any, Any], loops: Loops, times: Any, ends: Any
-    ) -> None:
+    def _lanes(self, repeat: Repeat, env: Env, loops: Loops, times: Any, ends: Any) -> None:
         """Iterations that differ: each is a lane of its own."""
         tile, step = repeat.loop.tile, space.step(repeat.loop, env)
         lanes = max([np.size(times), *(np.size(y) for y in env.values())])
@@ -145,16 +141,16 @@ class Measure:
         times = np.broadcast_to(times, lanes)
         for lane, number in _each(-(-(stops - starts) // step)):
             first = starts[lane] + step * number
-            here = {x: y[lane] if np.ndim(y) else y for x, y in env.items()}
-            here = _inside(here, tile, first, np.minimum(first + step, stops[lane]))
+            outer = {x: y[lane] if np.ndim(y) else y for x, y in env.items()}
+            here = _inside(outer, tile, first, np.minimum(first + step, stops[lane]))
             often = times[lane]
             if repeat.alike:
                 here, often = self._distinct(here, loops, repeat.spans, often)
             self._body(repeat.body, here, loops, often)
 
     def _distinct(
-        self, env: dict[Any, Any], loops: Loops, spans: tuple[Span, ...], times: Ints
-    ) -> tuple[dict[Any, Any], Ints]:
+        self, env: Env, loops: Loops, spans: tuple[Span, ...], times: Ints
+    ) -> tuple[Env, Ints]:
         """One lane in place of all that count alike, with the sum of their times."""
         if float(times.sum(dtype=float)) >= 2**53:
             return env, times  # sums of weights are floats
@@ -183,7 +179,7 @@ class Measure:
         there = np.flatnonzero(often)
         return {x: y[one[there]] if np.ndim(y) else y for x, y in env.items()}, often[there]
 
-    def _marked(self, loop: Loop, env: dict[Any, Any], step: int) -> list[tuple[Any, int]]:
+    def _marked(self, loop: Loop, env: Env, step: int) -> list[tuple[Any, int]]:
         """How often a marked loop has a full iteration, and a short one, with their words."""
         assert loop.marks is not None
         rows, _ = masks(self.instance.program)[loop.marks.name]
@@ -199,16 +195,12 @@ def lanes(program: Program) -> frozenset[Tile]:
     return space.named_tiles(program) | numbered_tiles(program)
 
 
-def words(
-    part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops, times: Any
-) -> int:
+def words(part: Piece, extents: tuple[Any, ...], env: Env, loops: Loops, times: Any) -> int:
     """A counter of words."""
     return total(times, words_of(extents))
 
 
-def parts(
-    part: Piece, extents: tuple[Any, ...], env: Mapping[Any, Any], loops: Loops, times: Any
-) -> int:
+def parts(part: Piece, extents: tuple[Any, ...], env: Env, loops: Loops, times: Any) -> int:
     """A counter of parts that have words."""
     return total(times, np.minimum(words_of(extents), 1))
 
@@ -261,7 +253,7 @@ def total(times: Any, count: Any) -> int:
     return sum(map(int.__mul__, times.tolist(), count.tolist()))
 
 
-def _inside(env: dict[Any, Any], tile: Tile, start: Any, stop: Any) -> dict[Any, Any]:
+def _inside(env: Env, tile: Tile, start: Any, stop: Any) -> Env:
     return {**env, Edge(tile, "start"): start, Edge(tile, "stop"): stop}
 
 

@@ -13,11 +13,10 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iosim.base.arrays import Ints
-from iosim.cache.address_map import Ground, Variable, extent, resolved
-from iosim.cache.references import Action, Position, Repeat, Straight
+from iosim.cache.address_map import Env, Ground, Variable, extent, resolved
+from iosim.cache.references import Body, Position, Repeat, Straight
 from iosim.cache.templates import Template, Templates
 from iosim.core.program import space
 from iosim.core.program.block_masks import masks
@@ -55,7 +54,7 @@ class Walk:
 
     instance: Instance
     ground: Ground
-    positions: Mapping[str, NDArray[np.int64]]
+    positions: Mapping[str, Ints]
 
     def __post_init__(self) -> None:
         self.templates = Templates(self.ground)
@@ -66,11 +65,11 @@ class Walk:
         """Where nothing is open."""
         return Open(self.instance.env, {}, {})
 
-    def all(self, body: tuple[Action, ...]) -> Iterator[Copies]:
+    def all(self, body: Body) -> Iterator[Copies]:
         """What a program references, in turn."""
         yield from self.body(body, self.top)
 
-    def items(self, body: tuple[Action, ...]) -> list[list[Item]]:
+    def items(self, body: Body) -> list[list[Item]]:
         """What may run at the same time: of each node at the top, the items of its grid.
 
         Loops of a grid that hold nothing but one another are one grid.
@@ -80,9 +79,7 @@ class Walk:
             for action in body
         ]
 
-    def _grid(
-        self, body: tuple[Action, ...], at: Open
-    ) -> Iterator[tuple[tuple[Action, ...], Open]]:
+    def _grid(self, body: Body, at: Open) -> Iterator[tuple[Body, Open]]:
         match body:
             case (Repeat(loop=loop) as repeat,) if loop.parallel:
                 for one in self.iterations(repeat, at):
@@ -90,10 +87,10 @@ class Walk:
             case _:
                 yield body, at
 
-    def _item(self, body: tuple[Action, ...], at: Open) -> Iterator[Copies]:
+    def _item(self, body: Body, at: Open) -> Iterator[Copies]:
         yield from self.body(body, replace(at, values=dict(at.values)))
 
-    def body(self, body: tuple[Action, ...], at: Open) -> Iterator[Copies]:
+    def body(self, body: Body, at: Open) -> Iterator[Copies]:
         """What some actions reference, in turn."""
         for action in body:
             match action:
@@ -118,7 +115,7 @@ class Walk:
             start += by * self._value(x, at.env, at.values)
         return Copies(template, start)
 
-    def _value(self, x: Variable, env: Mapping[Any, Any], values: Mapping[Variable, Any]) -> Any:
+    def _value(self, x: Variable, env: Env, values: Mapping[Variable, Any]) -> Any:
         if isinstance(x, Span):
             return resolved(x, env)[0]
         return values[x]
@@ -155,9 +152,7 @@ class Walk:
                 elif template.size:
                     yield self._moved(template, env, values, here)
 
-    def _moved(
-        self, template: Template, env: Mapping[Any, Any], values: Mapping[Any, Any], here: slice
-    ) -> Copies:
+    def _moved(self, template: Template, env: Env, values: Env, here: slice) -> Copies:
         start = np.zeros(template.write.size, np.int64)
         moves: list[tuple[Ints, Ints]] = []
         for x, by in template.slopes.items():
@@ -214,7 +209,7 @@ class Walk:
         for low in range(0, run.size, TOGETHER):
             yield run[low : low + TOGETHER]
 
-    def _read(self, position: Position, env: Mapping[Any, Any], values: Mapping[Any, Any]) -> Any:
+    def _read(self, position: Position, env: Env, values: Env) -> Any:
         where = tuple(_point(x, env, values) for x in position.index)
         return self.positions[position.tensor][where]
 
@@ -228,7 +223,7 @@ class Open:
     values: dict[Variable, int]
 
 
-def _point(x: Plain, env: Mapping[Any, Any], values: Mapping[Any, Any]) -> Any:
+def _point(x: Plain, env: Env, values: Env) -> Any:
     match x:
         case Tile():
             return env[Edge(x, "start")]

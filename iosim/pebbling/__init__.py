@@ -3,9 +3,8 @@
 ``iosim optimal`` calls `optimum`; the lab's games, its exercises and notebooks use `game`, `graphs`
 and the recorded optima.  `dag` has the graphs, `game` the rules, `solve` the answer with its
 certificate.  Two searches find it, `layered_search` without recomputation and `recompute_search`
-with it; `bounding`, `chains`, `expanding`, `thinning` and others are their loops.  `cp_sat` is a
-second opinion for tests.  Lower bounds of whole graphs are in `iosim.pebbling.bounds`, file formats
-in `iosim.pebbling.readers`.
+with it; `bounding`, `chains`, `expanding`, `thinning` and others are their loops.  Lower bounds of
+whole graphs are in `iosim.pebbling.bounds`, file formats in `iosim.pebbling.readers`.
 
 Changing files here: "optimal" is a proof, so a pruning rule needs its argument in the docstring.
 ``tests/pebbling/test_pebbling_oracle.py`` compares with a plain breadth-first search, and the

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from iosim.base.arrays import Ints
 
 Words = NDArray[np.uint64]
-Bools = NDArray[np.bool_]
 
 WIDTH = 64
 ONE = np.uint64(1)

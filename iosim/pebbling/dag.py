@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from iosim.base.display import Displayed
@@ -204,30 +205,12 @@ def checked_words(preds: Mapping[str, Any], words: Sequence[object]) -> tuple[in
 
 def _ordered(preds: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """The same mapping in topological order; raises InputError with a cycle if there is one."""
-    out: dict[str, tuple[str, ...]] = {}
-    waiting = {v: len(ps) for v, ps in preds.items()}
-    users: dict[str, list[str]] = {v: [] for v in preds}
-    for v, ps in preds.items():
-        for p in ps:
-            users[p].append(v)
-    ready = [v for v, count in waiting.items() if count == 0]
-    for v in ready:
-        out[v] = preds[v]
-        for w in users[v]:
-            waiting[w] -= 1
-            if waiting[w] == 0:
-                ready.append(w)
-    if len(out) < len(preds):
-        raise InputError(f"the graph has a cycle, {_cycle(preds, set(out))}: remove one edge")
-    return out
-
-
-def _cycle(preds: Mapping[str, tuple[str, ...]], sorted_: set[str]) -> str:
-    v = next(v for v in preds if v not in sorted_)
-    seen: list[str] = []
-    while v not in seen:
-        seen.append(v)
-        v = next(p for p in preds[v] if p not in sorted_)
-    loop = [*seen[seen.index(v) :], v]
-    shown = loop if len(loop) <= 8 else [*loop[:6], "…", v]
-    return " ← ".join(shown)
+    sorter = TopologicalSorter(dict.fromkeys(preds, ()))
+    for v, operands in preds.items():
+        sorter.add(v, *operands)
+    try:
+        return {v: preds[v] for v in sorter.static_order()}
+    except CycleError as error:
+        loop = error.args[1][::-1]
+        shown = loop if len(loop) <= 8 else [*loop[:6], "…", loop[-1]]
+        raise InputError(f"the graph has a cycle, {' ← '.join(shown)}: remove one edge") from None

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iosim.base.arrays import Ints
-from iosim.pebbling.bits import ONE, WIDTH, ZERO, Bools, Words, popcount, words
+from iosim.base.arrays import Bools, Ints
+from iosim.pebbling.bits import ONE, WIDTH, ZERO, Words, popcount, words
 from iosim.pebbling.rules import Rules
 from iosim.pebbling.states import States, concat, one
 from iosim.pebbling.subsets import TooMany, count_subsets, subsets, subsets_up_to

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iosim.base.arrays import Ints
-from iosim.pebbling.bits import Bools, Words, mix
+from iosim.base.arrays import Bools, Ints
+from iosim.pebbling.bits import Words, mix
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Bools, Floats, Ints
 from iosim.base.compiled import available
 from iosim.base.errors import InputError, closest
 from iosim.cache import POLICIES, Cache, closed, replay_many, touches
@@ -110,8 +109,8 @@ class Cached:
 
     load: Ints
     store: Ints
-    known: NDArray[np.bool_]
-    seconds: NDArray[np.float64]
+    known: Bools
+    seconds: Floats
 
 
 def moved(

@@ -6,9 +6,8 @@ import time
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Floats, Ints
 from iosim.core.algorithms import algorithm
 from iosim.core.counting.numbers import peak_many
 from iosim.core.counts import Key
@@ -18,7 +17,7 @@ from iosim.core.program.ir import Program
 from iosim.core.program.walk import bind
 from iosim.core.tiling.rules import rule_of
 
-Counted = tuple[dict[Key, Ints], Ints, NDArray[np.float64]]
+Counted = tuple[dict[Key, Ints], Ints, Floats]
 
 
 # Points in a shard: where arrays count, where they choose tiles as well, where tiles are chosen

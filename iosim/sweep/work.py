@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Floats, Ints
 from iosim.bounds import best_lower_bound_many
 from iosim.core.algorithms import algorithm
 from iosim.core.counting.numbers import peak_many
@@ -35,7 +34,7 @@ from iosim.sweep.need import pyarrow
 from iosim.sweep.task import hashes, head_text
 
 Columns = dict[str, Ints]
-Lower = tuple[NDArray[np.float64], list[str]]
+Lower = tuple[Floats, list[str]]
 
 
 @dataclass(frozen=True)

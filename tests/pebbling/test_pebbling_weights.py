@@ -20,7 +20,6 @@ from iosim.base.errors import CapacityError, InputError, ProgramError, Residency
 from iosim.pebbling import Dag, Game, Move, annealed, optimum, replay
 from iosim.pebbling.bounds import root_bounds
 from iosim.pebbling.bounds.checking import proved
-from iosim.pebbling.cp_sat import cp_sat
 from iosim.pebbling.operations import operations
 
 pytestmark = [pytest.mark.numbers, pytest.mark.usefixtures("brief_annealing")]
@@ -227,7 +226,8 @@ def test_words_may_be_large(unit: int) -> None:
 
 
 def test_the_second_opinion_counts_words() -> None:
-    pytest.importorskip("ortools")
+    from cp_sat_model import cp_sat
+
     graph, words = [[], [], [0, 1], [0, 2], [1, 3]], [3, 1, 2, 1, 2]
     for M in (6, 7):
         want = oracle(graph, {4}, M, False, words)

@@ -50,9 +50,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from iosim.base.arrays import Floats
 from iosim.base.errors import InputError
 from iosim.base.validate import check_size
-from iosim.bounds.base import Floats
 from iosim.bounds.classes import CLASSES, BoundClass, wide
 from iosim.bounds.terms import check_entries, in_chunks
 from iosim.bounds.unified import spills
@@ -230,11 +230,10 @@ def lower_bound(
     >>> round(lower_bound(N=4096, d=64, M=16384, klass="recompute"))
     16777216
     """
-    theorem = _THEOREMS[wide(klass).name]
     sizes = _sizes(N, d, M, heads, keys, d_v)
-    one = {name: np.array([check_size(name, v)], dtype=np.float64) for name, v in sizes.items()}
-    grid = _grid(one["N"], one["heads"], one["keys"])
-    return float(_best(theorem, *grid, one["d"], one["d_v"], one["M"])[0])
+    for name, value in sizes.items():
+        check_size(name, value)
+    return float(lower_bound_many(**sizes, klass=klass))
 
 
 def _sizes(N: Any, d: Any, M: Any, heads: Any, keys: Any, d_v: Any) -> dict[str, Any]:

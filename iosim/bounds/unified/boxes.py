@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iosim.bounds.base import Floats
+from iosim.base.arrays import Floats
 
 # Boxes to a side at first, boxes at most and cuts at least before the search gives up.
 _SIDE, _MOST, _DEPTH = 8, 100_000, 2

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.bounds.base import Floats
+from iosim.base.arrays import Floats
 
 _NEWTON_STEPS = 16
 

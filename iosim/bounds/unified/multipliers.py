@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.bounds.base import Floats
+from iosim.base.arrays import Floats
 from iosim.bounds.unified.tables import read_table
 
 _ONCE = read_table("multipliers_once")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.bounds.base import Floats
+from iosim.base.arrays import Floats
 
 
 def second_cap(T: Any, d: Any, d_v: Any) -> Floats:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.bounds.base import Floats
+from iosim.base.arrays import Floats
 from iosim.bounds.unified.tables import read_table
 
 # M/d², (M + S)/d², the weights e, m, n and r of `boxes.Weights`, cap.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from iosim.bounds.base import Floats
+from iosim.base.arrays import Floats
 
 
 def read_table(name: str) -> Floats:

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Bools
 from iosim.base.errors import InputError
 from iosim.cache.stream import Accesses, Stream
 
@@ -46,7 +47,7 @@ class Numbers(NamedTuple):
     """Accesses as a foreign trace has them: any number is an address."""
 
     number: NDArray[np.uint64]
-    write: NDArray[np.bool_]
+    write: Bools
 
 
 Records: TypeAlias = Callable[[], Iterator[Numbers]]

@@ -22,6 +22,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.errors import InputError
 from iosim.cache.files._form import Numbers, TraceForm, cannot, numbered
 from iosim.cache.stream import Stream
@@ -71,9 +72,7 @@ def _reserve(file: BinaryIO, size: int) -> None:
 _AT_ONCE = 2**20
 
 
-def _next(
-    address: NDArray[np.int64], done: int, last: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _next(address: Ints, done: int, last: Ints) -> tuple[Ints, tuple[Ints, Ints]]:
     """The next access of each in a chunk, counted from 1 on; −1 where it is not in it.
 
     And pairs of records before it and their next access in it.

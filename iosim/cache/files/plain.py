@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from iosim.base.arrays import Bools
 from iosim.base.errors import InputError
 from iosim.cache.files._form import Numbers, TraceForm, cannot, numbered
 from iosim.cache.stream import Stream
@@ -82,7 +82,7 @@ def _fast(lines: list[bytes], columns: int) -> Numbers | None:
 def _slow(path: Path, lines: list[bytes], number: int, columns: int) -> Numbers:
     """Lines one by one: each is as long as the first one, numbers and marks as the module says."""
     at = np.zeros(len(lines), np.uint64)
-    marks: NDArray[np.bool_] = np.zeros(len(lines), bool)
+    marks: Bools = np.zeros(len(lines), bool)
     for k, line in enumerate(lines):
         words = [x.strip() for x in line.decode("ascii", "replace").strip("\r\n").split(",")]
         address, *mark = words

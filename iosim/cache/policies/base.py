@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
+
 # Arrays of unsigned numbers when compiled, lists of Python's numbers otherwise.
 Cells = MutableSequence[int]
 # What a policy keeps: a tuple of Cells.  Each policy knows how many.
@@ -35,11 +37,11 @@ class Shape(NamedTuple):
         """This many entries of one value, for lines and marks: unsigned, 32 bits."""
         return np.full(count, value, np.uint32)
 
-    def numbers(self, count: int, value: int = 0) -> NDArray[np.int64]:
+    def numbers(self, count: int, value: int = 0) -> Ints:
         """This many entries of one value, to calculate with: 64 bits."""
         return np.full(count, value, np.int64)
 
-    def first_places(self) -> NDArray[np.int64]:
+    def first_places(self) -> Ints:
         """Of each set, its first place among all ways."""
         return np.arange(self.sets, dtype=np.int64) * self.ways
 

@@ -26,58 +26,51 @@ from iosim.core.problem import Form
 __all__ = ["ALGORITHMS", "Algorithm", "algorithm", "all_algorithms", "named"]
 
 ALGORITHMS: dict[str, str] = {
-    "naive": "iosim.core.algorithms.naive",
-    "flash1": "iosim.core.algorithms.flash1",
-    "flash2": "iosim.core.algorithms.flash2",
-    "small_cache": "iosim.core.algorithms.small_cache",
-    "flash2_chunked": "iosim.core.algorithms.flash2_chunked",
-    "flash2_keep": "iosim.core.algorithms.flash2_keep",
-    "spill_rows": "iosim.core.algorithms.spill_rows",
-    "flash2_log": "iosim.core.algorithms.flash2_log",
-    "flash2_parts": "iosim.core.algorithms.flash2_parts",
-    "small_tiles": "iosim.core.algorithms.small_tiles",
-    "grouped_rows": "iosim.core.algorithms.grouped_rows",
-    "decode": "iosim.core.algorithms.decode",
-    "split_kv": "iosim.core.algorithms.split_kv",
-    "paged": "iosim.core.algorithms.paged",
-    "block_sparse": "iosim.core.algorithms.block_sparse",
-    "naive_backward": "iosim.core.algorithms.naive_backward",
-    "flash1_backward": "iosim.core.algorithms.flash1_backward",
-    "flash2_backward": "iosim.core.algorithms.flash2_backward",
-    "two_kernels": "iosim.core.algorithms.two_kernels",
-    "spill_gradient": "iosim.core.algorithms.spill_gradient",
-    "spill_weights": "iosim.core.algorithms.spill_weights",
-    "small_backward": "iosim.core.algorithms.small_backward",
-    "matmul": "iosim.core.algorithms.matmul",
-    "copy": "iosim.core.algorithms.copy",
+    name: f"{__name__}.{name}"
+    for name in (
+        "naive",
+        "flash1",
+        "flash2",
+        "small_cache",
+        "flash2_chunked",
+        "flash2_keep",
+        "spill_rows",
+        "flash2_log",
+        "flash2_parts",
+        "small_tiles",
+        "grouped_rows",
+        "decode",
+        "split_kv",
+        "paged",
+        "block_sparse",
+        "naive_backward",
+        "flash1_backward",
+        "flash2_backward",
+        "two_kernels",
+        "spill_gradient",
+        "spill_weights",
+        "small_backward",
+        "matmul",
+        "copy",
+    )
 }
 
 # Other names in use, in lower case without hyphens and underscores.  FlashAttention without a
 # number is FlashAttention-2, which libraries run today.
 ALIASES: dict[str, str] = {
-    "standard": "naive",
-    "standardattention": "naive",
-    "unfused": "naive",
-    "vanilla": "naive",
-    "flash": "flash2",
-    "flashattention": "flash2",
-    "fa": "flash2",
-    "flashattention2": "flash2",
-    "fa2": "flash2",
-    "flashattentionv2": "flash2",
-    "flashattention1": "flash1",
-    "fa1": "flash1",
-    "flashattentionv1": "flash1",
-    "flashbackward": "flash2_backward",
-    "flashattentionbackward": "flash2_backward",
-    "fa2backward": "flash2_backward",
-    "standardbackward": "naive_backward",
-    "flashdecoding": "split_kv",
-    "splitk": "split_kv",
-    "pagedattention": "paged",
-    "blocksparseattention": "block_sparse",
-    "gemm": "matmul",
-    "matrixproduct": "matmul",
+    alias: name
+    for name, aliases in (
+        ("naive", "standard standardattention unfused vanilla"),
+        ("flash2", "flash flashattention fa flashattention2 fa2 flashattentionv2"),
+        ("flash1", "flashattention1 fa1 flashattentionv1"),
+        ("flash2_backward", "flashbackward flashattentionbackward fa2backward"),
+        ("naive_backward", "standardbackward"),
+        ("split_kv", "flashdecoding splitk"),
+        ("paged", "pagedattention"),
+        ("block_sparse", "blocksparseattention"),
+        ("matmul", "gemm matrixproduct"),
+    )
+    for alias in aliases.split()
 }
 
 

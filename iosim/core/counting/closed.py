@@ -29,8 +29,8 @@ from iosim.core.counting import block_mask_sums
 from iosim.core.counting.poly import Atom, Clip, Part, Poly, Row, Sum, Trips, follows, names_of
 from iosim.core.counts import Key
 from iosim.core.program.block_masks import pairs_of
-from iosim.core.program.index import Affine, Index, Span, Tile, dims, unstacked
-from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
+from iosim.core.program.index import Affine, Indices, Span, Tile, dims, unstacked
+from iosim.core.program.ir import Alloc, Body, Free, Load, Loop, Op, Program, Store
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def close(program: Program) -> Closed:
     return Closed(tuple(_nest(program, g) for g in groups), program.keys())
 
 
-def _nest(program: Program, body: tuple[Node, ...]) -> Nest:
+def _nest(program: Program, body: Body) -> Nest:
     levels: list[Level] = []
     _occupy(body, {}, frozenset(), frozenset(p.name for p in program.params), levels)
 
@@ -145,7 +145,7 @@ def _nest(program: Program, body: tuple[Node, ...]) -> Nest:
     return Nest(counts, _prune(replace(level, words=bound(level.words)) for level in levels))
 
 
-def _words(index: tuple[Index, ...], extent: Callable[[Tile], Poly]) -> Poly:
+def _words(index: Indices, extent: Callable[[Tile], Poly]) -> Poly:
     words = Poly.of(1)
     for x in unstacked(dims(index)):
         words = words * (_length(x) if isinstance(x, Span) else extent(x))
@@ -178,7 +178,7 @@ def moved(node: Load | Store, outer: Sequence[Loop]) -> Poly:
     return words
 
 
-def _count(body: tuple[Node, ...]) -> dict[Key, Poly]:
+def _count(body: Body) -> dict[Key, Poly]:
     total: dict[Key, Poly] = {}
     for node in body:
         found: dict[Key, Poly] = {}
@@ -223,7 +223,7 @@ def _sum(loop: Loop, words: Poly) -> Poly:
 
 
 def _occupy(
-    body: tuple[Node, ...],
+    body: Body,
     live: dict[str, Poly],
     runs: frozenset[Affine | Part],
     params: frozenset[str],

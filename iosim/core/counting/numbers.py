@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.base.arrays import Ints
 from iosim.base.errors import InputError, closest
 from iosim.base.validate import LARGEST_SIZE
 from iosim.core.counting.arrays import AtMost, OnArrays
@@ -33,10 +34,10 @@ from iosim.core.program.space import (
 )
 from iosim.core.program.walk import Instance, check_instance
 
-IntArray = NDArray[np.int64]
-
 # Words of a point, over all tensors; so sums of them stay in int64, too.
 _MOST = 2**62
+
+IntArray = Ints
 
 
 def count(instance: Instance) -> Counts:
@@ -133,7 +134,7 @@ def _marked(instance: Instance, level: Level) -> dict[Tile, int]:
     return {}
 
 
-def count_many(program: Program, columns: Mapping[str, Any]) -> dict[Key, IntArray]:
+def count_many(program: Program, columns: Mapping[str, Any]) -> dict[Key, Ints]:
     """Count many instances at once.
 
     Args:
@@ -166,7 +167,7 @@ def count_many(program: Program, columns: Mapping[str, Any]) -> dict[Key, IntArr
     return dict(zip(counts, words, strict=True))
 
 
-def peak_many(program: Program, columns: Mapping[str, Any]) -> IntArray:
+def peak_many(program: Program, columns: Mapping[str, Any]) -> Ints:
     """The exact peaks of many instances at once; arguments and errors as for `count_many`.
 
     >>> from iosim import algorithm
@@ -193,7 +194,7 @@ def _evaluated(
     polys: list[Poly],
     many: Callable[[OnArrays], list[Any]],
     one: Callable[[OnInts], list[int]],
-) -> list[IntArray]:
+) -> list[Ints]:
     """Words at every point: in int64 where no term can pass it, or else in Python's integers.
 
     Args:

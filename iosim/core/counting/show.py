@@ -9,8 +9,8 @@ from iosim.base.errors import InputError
 from iosim.core.counting.closed import moved
 from iosim.core.counting.integers import OnInts
 from iosim.core.counting.legend import legend
-from iosim.core.program.index import Index, Single, Tile, dims, unstacked
-from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
+from iosim.core.program.index import Indices, Single, Tile, dims, unstacked
+from iosim.core.program.ir import Alloc, Body, Free, Load, Loop, Op, Program, Store
 from iosim.core.program.ops import OPS
 from iosim.core.program.walk import Instance, check_instance
 
@@ -84,7 +84,7 @@ def listing(program: Program, instance: Instance | None = None) -> Iterator[tupl
 
 
 def _lines(
-    body: tuple[Node, ...], depth: int, outer: tuple[Loop, ...], env: Mapping[str, int] | None
+    body: Body, depth: int, outer: tuple[Loop, ...], env: Mapping[str, int] | None
 ) -> Iterator[tuple[str, str]]:
     pad = "  " * depth
     for node in body:
@@ -127,7 +127,7 @@ def _op(node: Op) -> str:
     return f"{node.name}({operands})" + (f"  ▷ {beside}" if beside else "")
 
 
-def _list(index: tuple[Index, ...]) -> str:
+def _list(index: Indices) -> str:
     return ", ".join(map(str, index))
 
 

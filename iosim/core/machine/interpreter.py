@@ -19,13 +19,13 @@ from iosim.core.counts import Direction
 from iosim.core.machine import places, ragged
 from iosim.core.machine.places import Array, Lanes, State
 from iosim.core.program import space
-from iosim.core.program.index import Index, cut, dims
-from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Ref, Store
+from iosim.core.program.index import Indices, cut, dims
+from iosim.core.program.ir import Alloc, Body, Free, Load, Loop, Op, Ref, Store
 from iosim.core.program.iterations import find_cut_buffers, may_merge
 from iosim.core.program.ops import OPS
 
 
-def run_body(s: State, body: tuple[Node, ...], scope: str) -> None:
+def run_body(s: State, body: Body, scope: str) -> None:
     """Run nodes one after the other, in all lanes; what they leave resident is a leak.
 
     Args:
@@ -124,7 +124,7 @@ def _run_as_lanes(s: State, loop: Loop, groups: Iterable[Lanes]) -> None:
     s.ragged = None if named else s.ragged
 
 
-def _alike(s: State, body: tuple[Node, ...], scope: str) -> None:
+def _alike(s: State, body: Body, scope: str) -> None:
     """Run a body for all lanes: at once, or those whose buffers have equal shapes."""
     if s.ragged is None:
         run_body(s, body, scope)
@@ -134,7 +134,7 @@ def _alike(s: State, body: tuple[Node, ...], scope: str) -> None:
             run_body(s, body, scope)
 
 
-def _reserve(s: State, buffer: str, index: tuple[Index, ...]) -> None:
+def _reserve(s: State, buffer: str, index: Indices) -> None:
     words = places.words_of(s, index)
     if buffer in s.arrays:
         raise ResidencyError(f"{buffer} is already resident ({s.size[buffer]} words): free it")

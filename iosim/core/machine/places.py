@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Floats, Ints
 from iosim.base.errors import ResidencyError
 from iosim.core.counts import Key
 from iosim.core.problem import BlockMask
@@ -30,7 +29,7 @@ from iosim.core.program.index import (
     At,
     Dim,
     Edge,
-    Index,
+    Indices,
     Number,
     Plain,
     Span,
@@ -45,7 +44,7 @@ from iosim.core.program.index import (
 from iosim.core.program.ir import Load, Loop, Marks, Store
 from iosim.core.program.walk import Instance
 
-Array = NDArray[np.float64]
+Array = Floats
 
 # A position: one for all lanes, or one for each, in an array with a dimension for every lane loop.
 Start: TypeAlias = int | Ints
@@ -258,7 +257,7 @@ def _between(start: Start, stop: Start) -> int:
     return found
 
 
-def shape_of(s: State, index: tuple[Index, ...]) -> IndexShape:
+def shape_of(s: State, index: Indices) -> IndexShape:
     """What an index of the program says wherever its tiles are."""
     if (shape := s.shapes.get(id(index))) is None:
         axes = tuple((x, dim_of(x)) for x in unstacked(index))
@@ -267,7 +266,7 @@ def shape_of(s: State, index: tuple[Index, ...]) -> IndexShape:
     return shape
 
 
-def words_of(s: State, index: tuple[Index, ...]) -> int:
+def words_of(s: State, index: Indices) -> int:
     """The words of a buffer, or of a transfer, in one lane and one iteration."""
     words = 1
     for x in shape_of(s, index).dims:
@@ -349,7 +348,7 @@ def _view(s: State, node: Load | Store) -> Array | None:
     return np.ndarray((*lanes, *shape), np.float64, tensor, first, (*apart.values(), *strides))
 
 
-def _positions(s: State, index: tuple[Index, ...]) -> tuple[Ints, ...]:
+def _positions(s: State, index: Indices) -> tuple[Ints, ...]:
     """The positions on every axis of a tensor, in arrays that broadcast with one another.
 
     Their dimensions are the lane loops', then the tile's own, those of a stack one by one.
@@ -368,7 +367,7 @@ def _positions(s: State, index: tuple[Index, ...]) -> tuple[Ints, ...]:
     return tuple(found)
 
 
-def joined(s: State, index: tuple[Index, ...], array: Array) -> Array:
+def joined(s: State, index: Indices, array: Array) -> Array:
     """An array with a dimension per axis, as a buffer: each stack is one dimension."""
     if not any(isinstance(x, Stack) for x in index):
         return array
@@ -376,7 +375,7 @@ def joined(s: State, index: tuple[Index, ...], array: Array) -> Array:
     return array.reshape(array.shape[: len(s.batch)] + own)
 
 
-def split_stacks(s: State, index: tuple[Index, ...], array: Array) -> Array:
+def split_stacks(s: State, index: Indices, array: Array) -> Array:
     """A buffer with a dimension per axis: stacks are taken apart."""
     if not any(isinstance(x, Stack) for x in index):
         return array
@@ -384,7 +383,7 @@ def split_stacks(s: State, index: tuple[Index, ...], array: Array) -> Array:
     return array.reshape(array.shape[: len(s.batch)] + own)
 
 
-def by_place(s: State, index: tuple[Index, ...], array: Array) -> Array:
+def by_place(s: State, index: Indices, array: Array) -> Array:
     """A buffer whose last dimensions are positions of one axis each.
 
     Of a stack all dimensions but the last are moved ahead of the lanes; `as_before` is the way
@@ -394,13 +393,13 @@ def by_place(s: State, index: tuple[Index, ...], array: Array) -> Array:
     return split_stacks(s, index, array).transpose(order)
 
 
-def as_before(s: State, index: tuple[Index, ...], array: Array) -> Array:
+def as_before(s: State, index: Indices, array: Array) -> Array:
     """What `by_place` took, back in the buffer's own shape."""
     back = np.argsort(_places_last(s, index))
     return joined(s, index, array.transpose(back))
 
 
-def _places_last(s: State, index: tuple[Index, ...]) -> list[int]:
+def _places_last(s: State, index: Indices) -> list[int]:
     lanes = len(s.batch)
     first: list[int] = []
     last: list[int] = []

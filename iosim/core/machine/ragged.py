@@ -31,7 +31,7 @@ from iosim.base.errors import ProgramError
 from iosim.core.machine import places
 from iosim.core.machine.places import Lanes, Start, State
 from iosim.core.program.index import Span, Tile, dims, unstacked
-from iosim.core.program.ir import Alloc, Load, Loop, Node
+from iosim.core.program.ir import Alloc, Body, Load, Loop, Node
 
 
 def groups(s: State, loop: Loop, start: int, stop: int, step: int) -> Iterator[Lanes]:
@@ -180,7 +180,7 @@ def _steps(first: Ints, step: int, run: list[tuple[int, int]]) -> Iterator[Lanes
     return (Lanes(start + step * number, 1, extent, number) for number, extent in run)
 
 
-def alike(s: State, body: tuple[Node, ...]) -> Iterator[Ints | None]:
+def alike(s: State, body: Body) -> Iterator[Ints | None]:
     """The lanes of the ragged loop, parted so that the buffers of a body have equal shapes."""
     if (spans := s.bodies.get(id(body))) is None:
         indices = [node.index for node in body if isinstance(node, (Load, Alloc))]

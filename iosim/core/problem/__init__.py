@@ -25,11 +25,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from iosim.base.errors import InputError, closest
+from iosim.base.reading import read_toml
 from iosim.core.problem.attention import Attention
 from iosim.core.problem.backward import AttentionBackward
 from iosim.core.problem.base import (
@@ -110,34 +112,10 @@ PROBLEMS: dict[str, type[Any]] = {
     p.kind: p for p in (Attention, AttentionBackward, MatMul, Copy, PagedAttention, BlockSparse)
 }
 
-# The attention of one layer, one sequence.  Sources: the models' published configurations.
+# Name → the attention of one layer of a published model, and the source.
 MODELS: dict[str, tuple[Attention, str]] = {
-    "gpt2": (
-        Attention(1024, 64, 12, causal=True),
-        "Radford et al. 2019, 12 heads of 64, context 1024",
-    ),
-    "gpt2-medium": (
-        Attention(1024, 64, 16, causal=True),
-        "Radford et al. 2019, 16 heads of 64, context 1024",
-    ),
-    "gpt2-xl": (
-        Attention(1024, 64, 25, causal=True),
-        "Radford et al. 2019, 25 heads of 64, context 1024",
-    ),
-    "bert-base": (Attention(512, 64, 12), "Devlin et al. 2019, 12 heads of 64, context 512"),
-    "bert-large": (Attention(512, 64, 16), "Devlin et al. 2019, 16 heads of 64, context 512"),
-    "llama3-8b": (
-        Attention(8192, 128, 32, kv_heads=8, causal=True),
-        "Llama 3 2024, 32 query heads of 128, 8 key and value heads, context 8192",
-    ),
-    "llama3-70b": (
-        Attention(8192, 128, 64, kv_heads=8, causal=True),
-        "Llama 3 2024, 64 query heads of 128, 8 key and value heads, context 8192",
-    ),
-    "mixtral-8x7b": (
-        Attention(32768, 128, 32, kv_heads=8, causal=True),
-        "Jiang et al. 2024, 32 query heads of 128, 8 key and value heads, context 32768",
-    ),
+    name: (Attention(**one["attention"]), one["source"])
+    for name, one in read_toml(Path(__file__).with_name("models.toml")).items()
 }
 
 

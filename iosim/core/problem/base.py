@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,74 +95,7 @@ class Arithmetic(NamedTuple):
 WHOLE = Arithmetic(min, max, lambda x: x // 2, lambda x: x)
 
 
-class Problem(Protocol):
-    """What a program computes: axes, sizes, tensors, inputs and a float64 reference.
-
-    >>> from iosim import Attention
-    >>> problem: Problem = Attention(8, 4)
-    >>> problem.kind, problem.sizes
-    ('attention', {'N': 8, 'd': 4, 'heads': 1})
-    """
-
-    kind: ClassVar[str]
-    inputs: ClassVar[tuple[Tensor, ...]]
-    outputs: ClassVar[tuple[Tensor, ...]]
-
-    @classmethod
-    def axes(cls) -> tuple[Axis, ...]:
-        """The axes, in the order in which people say them."""
-        ...
-
-    @classmethod
-    def options(cls) -> tuple[Option, ...]:
-        """What may be varied and left out."""
-        ...
-
-    @classmethod
-    def plain_form(cls, options: tuple[str, ...] = ()) -> Form:
-        """The form without any option, or with some sizes given."""
-        ...
-
-    @classmethod
-    def extents(cls, form: Form, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Name → extent for a program of a form, from what people give; numbers or arrays."""
-        ...
-
-    @property
-    def as_dict(self) -> dict[str, Any]:
-        """The fields, options that are not given left out."""
-        ...
-
-    @property
-    def form(self) -> Form:
-        """What a program for this problem is traced for."""
-        ...
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Name → extent, of all that a program of its form is bound to."""
-        ...
-
-    @classmethod
-    def follow(cls, form: Form, sizes: Mapping[str, Any], by: Arithmetic) -> dict[str, Any]:
-        """What else bounds may name, from the sizes of a form: numbers, arrays or symbols."""
-        ...
-
-    @classmethod
-    def beside_attention(cls, N: int, d: int, heads: int) -> Problem:
-        """The instance to compare with attention of these sizes, in one table or sweep."""
-        ...
-
-    def random(self, seed: int = 0) -> dict[str, Array]:
-        """Random inputs, float64."""
-        ...
-
-    def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs, computed in float64 by the textbook formula."""
-        ...
-
-
-def size_names(problem: type[Problem] | type[BaseProblem]) -> tuple[str, ...]:
+def size_names(problem: type[BaseProblem]) -> tuple[str, ...]:
     """Names of a problem's sizes, in the order in which people say them; without options.
 
     >>> from iosim import Attention
@@ -173,7 +106,9 @@ def size_names(problem: type[Problem] | type[BaseProblem]) -> tuple[str, ...]:
 
 
 class BaseProblem:
-    """What problems share: a frozen dataclass of axes and options, with sizes checked once.
+    """What a program computes: axes, sizes, tensors, inputs and a float64 reference.
+
+    A problem is a frozen dataclass of axes and options, with sizes checked once.
 
     >>> from iosim import MatMul
     >>> issubclass(MatMul, BaseProblem), MatMul(2, 3, 4).sizes
@@ -279,6 +214,10 @@ class BaseProblem:
         """The instance to compare with attention of these sizes; InputError if there is none."""
         raise InputError(f"{cls.__name__} has no size to set beside attention: bind() it instead")
 
+    def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs, computed in float64 by the textbook formula of each problem."""
+        raise NotImplementedError
+
     def random(self, seed: int = 0) -> dict[str, Array]:
         """Standard normal inputs, float64, and random positions."""
         rng = np.random.default_rng(seed)
@@ -289,6 +228,10 @@ class BaseProblem:
             else rng.standard_normal([sizes[a] for a in t.axes])
             for t in self.form.inputs
         }
+
+
+# What functions that take any problem ask for.
+Problem: TypeAlias = BaseProblem
 
 
 @functools.cache

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from iosim.base.arrays import Bools, Ints
 from iosim.base.errors import InputError
 from iosim.base.validate import check_size
 from iosim.core.problem.base import WHOLE, Arithmetic, BaseProblem, as_array
@@ -41,12 +41,12 @@ class BlockMask:
     bits: bytes
 
     @classmethod
-    def of(cls, array: NDArray[np.bool_]) -> BlockMask:
+    def of(cls, array: Bools) -> BlockMask:
         """The mask of a boolean matrix."""
         return cls((array.shape[0], array.shape[1]), np.packbits(array).tobytes())
 
     @functools.cached_property
-    def array(self) -> NDArray[np.bool_]:
+    def array(self) -> Bools:
         """The matrix, read-only."""
         flat = np.unpackbits(
             np.frombuffer(self.bits, np.uint8), count=self.shape[0] * self.shape[1]
@@ -56,9 +56,9 @@ class BlockMask:
         return found
 
     @property
-    def row_sums(self) -> NDArray[np.int64]:
+    def row_sums(self) -> Ints:
         """How many pairs of each row are marked."""
-        found: NDArray[np.int64] = self.array.sum(axis=1, dtype=np.int64)
+        found: Ints = self.array.sum(axis=1, dtype=np.int64)
         return found
 
     def marked(self, row: int, column: int) -> bool:
@@ -192,9 +192,7 @@ class BlockSparse(SharedHeads, BaseProblem):
         heads = sizes["kv_heads"] * sizes["group"] if "group" in sizes else sizes["heads"]
         return {"heads": heads, "d_v": sizes.get("d_v", sizes["d"])}
 
-    def reference(
-        self, hbm: Mapping[str, Array], seen: NDArray[np.bool_] | None = None
-    ) -> dict[str, Array]:
+    def reference(self, hbm: Mapping[str, Array], seen: Bools | None = None) -> dict[str, Array]:
         """The textbook formula in float64, a row at a time.
 
         Q may be (heads, N, d), too, where a program's is (kv_heads, group, N, d); O has the same
@@ -225,7 +223,7 @@ class BlockSparse(SharedHeads, BaseProblem):
                 O[h, i] = P @ V[g, seen[i]] / P.sum()
         return {"O": O.reshape(*given[:-1], self.values)}
 
-    def scores(self, mask: Any, B_r: int, B_c: int) -> NDArray[np.bool_]:
+    def scores(self, mask: Any, B_r: int, B_c: int) -> Bools:
         """A block mask of tiles of B_r rows and B_c keys, spread over single scores; those that
         `causal` hides are left out.
 
@@ -246,7 +244,7 @@ class BlockSparse(SharedHeads, BaseProblem):
             found = found & (np.arange(self.N_k) <= own)
         return found
 
-    def check_mask(self, mask: Any, B_r: int, B_c: int) -> NDArray[np.bool_]:
+    def check_mask(self, mask: Any, B_r: int, B_c: int) -> Bools:
         """A block mask of tiles of B_r rows and B_c keys, as an array.
 
         Raises InputError for tiles that are not sizes, and a mask that is not booleans, one for

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from iosim.base.arrays import Floats
 from iosim.base.errors import InputError
 
-Array = NDArray[np.float64]
+Array = Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import numpy as np
 from iosim.base.errors import InputError, ProgramError, closest
 from iosim.core.problem import BlockMask, as_array
 from iosim.core.program.index import Affine, Span, Tile, unstacked
-from iosim.core.program.ir import Alloc, Load, Loop, Node, Program, Store
+from iosim.core.program.ir import Alloc, Body, Load, Loop, Program, Store
 
 # Marked pairs: all, those in the last row, in the last column, and in both.
 NUMBERS = ("marked", "last_row", "last_column", "corner")
@@ -56,7 +56,7 @@ def masks(program: Program) -> dict[str, tuple[Side, Side]]:
     found: dict[str, tuple[Side, Side]] = {}
     steps: dict[Any, Loop] = {}
 
-    def see(body: tuple[Node, ...]) -> None:
+    def see(body: Body) -> None:
         for node in body:
             if not isinstance(node, Loop):
                 continue
@@ -107,7 +107,7 @@ def check_marks(program: Program) -> None:
     if clash := [x for x in (*masks(program), *numbers(program)) if x in sizes]:
         raise ProgramError(f"{clash[0]}, of a block mask, is the name of a size: choose another")
 
-    def see(body: tuple[Node, ...], around: tuple[Loop, ...]) -> None:
+    def see(body: Body, around: tuple[Loop, ...]) -> None:
         for node in body:
             if not isinstance(node, Loop):
                 continue

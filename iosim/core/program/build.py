@@ -27,6 +27,7 @@ from iosim.core.program.index import (
     Affine,
     At,
     Index,
+    Indices,
     Number,
     Single,
     Span,
@@ -361,7 +362,7 @@ class Builder:
         self._check_whole()
         self._blocks[-1].append(node)
 
-    def _index(self, index: tuple[Index | str, ...], tensor: str | None) -> tuple[Index, ...]:
+    def _index(self, index: tuple[Index | str, ...], tensor: str | None) -> Indices:
         for x in index:
             if not isinstance(x, (str, Span, Tile, Stack, Number, Within, At)):
                 raise ProgramError(
@@ -380,7 +381,7 @@ class Builder:
                 raise ProgramError(f"{x} is used after {x.buffer} was freed: load it again")
         return where
 
-    def _new(self, name: str, where: tuple[Index, ...]) -> Buffer:
+    def _new(self, name: str, where: Indices) -> Buffer:
         if any(named(name) in scope for scope in self._scopes):
             raise ProgramError(f"buffer {name!r} is already resident: free it or choose a name")
         self._made += 1

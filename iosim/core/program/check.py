@@ -16,6 +16,7 @@ from iosim.core.program.index import (
     Affine,
     At,
     Index,
+    Indices,
     Number,
     Span,
     Stack,
@@ -25,7 +26,7 @@ from iosim.core.program.index import (
     tiles_of,
     unstacked,
 )
-from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
+from iosim.core.program.ir import Alloc, Body, Free, Load, Loop, Op, Program, Store
 from iosim.core.program.iterations import find_cut_buffers, find_dependence
 from iosim.core.program.ops import OPS
 
@@ -69,13 +70,13 @@ def check(program: Program) -> None:
                 assert_never(node)
 
 
-def _check_index(what: str, index: tuple[Index, ...]) -> None:
+def _check_index(what: str, index: Indices) -> None:
     tiles = [x for part in unstacked(index) if not isinstance(part, Span) for x in tiles_of(part)]
     if len(set(tiles)) < len(tiles):
         raise ProgramError(f"{what} is indexed by one tile twice: use two loops")
 
 
-def _check_scopes(program: Program, body: tuple[Node, ...], open_: Mapping[Tile, Loop]) -> None:
+def _check_scopes(program: Program, body: Body, open_: Mapping[Tile, Loop]) -> None:
     """Every loop advances, and every tile belongs to a loop around its use."""
     for node in body:
         used: list[Tile] = []

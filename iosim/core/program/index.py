@@ -330,6 +330,7 @@ Dim: TypeAlias = Single | Stack
 
 
 Index: TypeAlias = Plain | Stack
+Indices: TypeAlias = tuple[Index, ...]
 _Index = TypeVar("_Index", bound=Index)
 
 
@@ -348,7 +349,7 @@ def dim_of(x: Index) -> Dim | None:
             assert_never(x)
 
 
-def dims(index: tuple[Index, ...]) -> tuple[Dim, ...]:
+def dims(index: Indices) -> tuple[Dim, ...]:
     """The indices that become dimensions of a buffer: all but points."""
     return tuple(dim for x in index if (dim := dim_of(x)) is not None)
 
@@ -370,7 +371,7 @@ def tiles_of(x: Index) -> tuple[Tile, ...]:
             assert_never(x)
 
 
-def cut_from(index: tuple[Index, ...], part: Tile) -> int:
+def cut_from(index: Indices, part: Tile) -> int:
     """Which index a part is cut from: the tile that its loop runs over, or else a span.
 
     Raises ProgramError where there is neither.
@@ -399,10 +400,10 @@ def unstacked(index: tuple[Dim, ...]) -> tuple[Single, ...]: ...
 
 
 @overload
-def unstacked(index: tuple[Index, ...]) -> tuple[Plain, ...]: ...
+def unstacked(index: Indices) -> tuple[Plain, ...]: ...
 
 
-def unstacked(index: tuple[Index, ...]) -> tuple[Plain, ...]:
+def unstacked(index: Indices) -> tuple[Plain, ...]:
     """One index for each axis of a tensor: stacks are taken apart."""
     return tuple(y for x in index for y in (x.parts if isinstance(x, Stack) else (x,)))
 

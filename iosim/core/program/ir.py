@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from iosim.base.display import Displayed
 from iosim.core.counts import Key
 from iosim.core.problem import Derived, Mask, Tensor
-from iosim.core.program.index import Affine, Index, Span, Tile
+from iosim.core.program.index import Affine, Indices, Span, Tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Loop:
     span: Span
     step: str | None
     parallel: bool
-    body: tuple[Node, ...]
+    body: Body
     marks: Marks | None = None
 
 
@@ -66,7 +66,7 @@ class Load:
 
     buffer: str
     tensor: str
-    index: tuple[Index, ...]
+    index: Indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Store:
 
     buffer: str
     tensor: str
-    index: tuple[Index, ...]
+    index: Indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Alloc:
     """A new buffer with undefined contents."""
 
     buffer: str
-    index: tuple[Index, ...]
+    index: Indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,7 @@ class Op:
 
 
 Node: TypeAlias = Loop | Load | Store | Alloc | Free | Op
+Body: TypeAlias = tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ class Program(Displayed):
     problem: str
     params: tuple[Param, ...]
     tensors: tuple[Tensor, ...]
-    body: tuple[Node, ...]
+    body: Body
     limits: tuple[str, ...] = ()
     derived: tuple[Derived, ...] = ()
     mask: Mask | None = None
@@ -181,7 +182,7 @@ class Program(Displayed):
         return self._keys
 
     @functools.cached_property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> Body:
         """Every node, parents first."""
         return tuple(nodes(self.body))
 
@@ -196,7 +197,7 @@ class Program(Displayed):
         return tuple(sorted(found))
 
 
-def nodes(body: tuple[Node, ...]) -> Iterator[Node]:
+def nodes(body: Body) -> Iterator[Node]:
     """Every node of a tree, parents first."""
     for node in body:
         yield node

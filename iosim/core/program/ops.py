@@ -41,9 +41,9 @@ class OpSpec:
     Attributes:
         says: the mathematics, one line.
         brief: what a listing says next to the operation, where `says` is too long for that.
-        dims: a string of index letters per operand, equal letters meaning equal extents;
-            ``"*"`` takes any shape.
-        reads, writes: positions of the operands whose old value matters, and that change.
+        shapes: index letters of each operand, equal letters meaning equal extents: ``"ij ix jx"``;
+            ``"*"`` takes any shape, and its old value doesn't matter.
+        writes: positions of the operands that change.
         numpy: the meaning; its parameters name the operands, then the scalars.
         scalars: names of the whole numbers that it takes, affine in sizes and edges of tiles.  In
             `numpy` each is an int, or an array over the lane dimensions.
@@ -67,10 +67,9 @@ class OpSpec:
     """
 
     says: str
-    dims: tuple[str, ...]
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
+    shapes: str
     numpy: Callable[..., tuple[Array, ...]]
+    writes: tuple[int, ...] = (0,)
     triton: str | None = None
     gluon: str | None = None
     over: str = ""
@@ -80,6 +79,16 @@ class OpSpec:
     placed: bool = False
     whole: Callable[[int, int], tuple[int | None, int | None]] | None = None
     brief: str = ""
+
+    @functools.cached_property
+    def dims(self) -> tuple[str, ...]:
+        """The index letters, a string for each operand."""
+        return tuple(self.shapes.split())
+
+    @property
+    def reads(self) -> range:
+        """Positions of the operands whose old value matters."""
+        return range(0 if self.shapes == "*" else len(self.dims))
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
@@ -132,39 +141,48 @@ _WEIGHTS_GLUON = "{s} = " + _EXP_GLUON + "\n{l} = {l} * _shrink + row_sum({s})\n
 _HIDDEN_GLUON = "{s} = gl.where(columns({s}) - rows({s}, first) %s {a}, %s, {s})"
 _SEEN_GLUON = "by_row(gl.where({l} == 0.0, 1.0, {l}), {o})"
 
+
+def _fill(says: str, value: float, literal: str, brief: str = "") -> OpSpec:
+    """Every entry becomes a value, which `literal` is in Triton."""
+    return OpSpec(
+        says=says,
+        brief=brief,
+        shapes="*",
+        numpy=lambda x: (np.full_like(x, value),),
+        triton=f"{{x}} = tl.full({{x.shape}}, {literal}, tl.float32)",
+        gluon=f"{{x}} = gl.full({{x.shape}}, {literal}, gl.float32, {{x.layout}})",
+    )
+
+
+def _mask(sign: str, value: float, literal: str, *, brief: str, more: str = "") -> OpSpec:
+    """Entries become a value on one side of a diagonal: after it (">"), or before it ("<")."""
+    past, whole = (np.greater, whole_after) if sign == ">" else (np.less, whole_before)
+    return OpSpec(
+        says=brief + more,
+        brief=brief,
+        shapes="ij",
+        scalars=("a",),
+        placed=True,
+        numpy=lambda s, a: (np.where(past(beyond(s, a), 0), value, s),),
+        whole=whole,
+        triton=_HIDDEN % (sign, literal),
+        gluon=_HIDDEN_GLUON % (sign, literal),
+    )
+
+
 OPS: dict[str, OpSpec] = {
     "zero": OpSpec(
         says="x = 0",
-        dims=("*",),
-        reads=(),
-        writes=(0,),
+        shapes="*",
         numpy=lambda x: (np.zeros_like(x),),
         triton="{x} = tl.zeros({x.shape}, tl.float32)",
         gluon="{x} = gl.zeros({x.shape}, gl.float32, {x.layout})",
     ),
-    "one": OpSpec(
-        says="x = 1",
-        dims=("*",),
-        reads=(),
-        writes=(0,),
-        numpy=lambda x: (np.ones_like(x),),
-        triton="{x} = tl.full({x.shape}, 1.0, tl.float32)",
-        gluon="{x} = gl.full({x.shape}, 1.0, gl.float32, {x.layout})",
-    ),
-    "lowest": OpSpec(
-        says="x = -inf",
-        dims=("*",),
-        reads=(),
-        writes=(0,),
-        numpy=lambda x: (np.full_like(x, -np.inf),),
-        triton='{x} = tl.full({x.shape}, float("-inf"), tl.float32)',
-        gluon='{x} = gl.full({x.shape}, float("-inf"), gl.float32, {x.layout})',
-    ),
+    "one": _fill("x = 1", 1.0, "1.0"),
+    "lowest": _fill("x = -inf", -np.inf, 'float("-inf")'),
     "matmul_nt": OpSpec(
         says="s += q kᵀ",
-        dims=("ij", "ix", "jx"),
-        reads=(0, 1, 2),
-        writes=(0,),
+        shapes="ij ix jx",
         over="x",
         sums=True,
         numpy=lambda s, q, k: (s + dot(q, t(k)),),
@@ -173,9 +191,7 @@ OPS: dict[str, OpSpec] = {
     ),
     "matmul_nn": OpSpec(
         says="o += p v",
-        dims=("ix", "ij", "jx"),
-        reads=(0, 1, 2),
-        writes=(0,),
+        shapes="ix ij jx",
         over="j",
         sums=True,
         numpy=lambda o, p, v: (o + dot(p, v),),
@@ -184,9 +200,7 @@ OPS: dict[str, OpSpec] = {
     ),
     "matmul_tn": OpSpec(
         says="v += pᵀ o",
-        dims=("jx", "ij", "ix"),
-        reads=(0, 1, 2),
-        writes=(0,),
+        shapes="jx ij ix",
         over="i",
         sums=True,
         numpy=lambda v, p, o: (v + dot(t(p), o),),
@@ -195,8 +209,7 @@ OPS: dict[str, OpSpec] = {
     "online_softmax": OpSpec(
         says="m' = max(m, max s); s = exp(s − m'); l = l exp(m − m') + Σ s; "
         "o = o exp(m − m') + s v",
-        dims=("ix", "i", "i", "ij", "jx"),
-        reads=(0, 1, 2, 3, 4),
+        shapes="ix i i ij jx",
         writes=(0, 1, 2, 3),
         over="j",
         numpy=online_softmax,
@@ -213,8 +226,7 @@ OPS: dict[str, OpSpec] = {
     "online_mean": OpSpec(
         says="m' = max(m, max s); s = exp(s − m'); l' = l exp(m − m') + Σ s; "
         "o = (o l exp(m − m') + s v) / l'; l = l'",
-        dims=("ix", "i", "i", "ij", "jx"),
-        reads=(0, 1, 2, 3, 4),
+        shapes="ix i i ij jx",
         writes=(0, 1, 2, 3),
         over="j",
         numpy=online_mean,
@@ -229,8 +241,7 @@ OPS: dict[str, OpSpec] = {
     ),
     "online_weights": OpSpec(
         says="m' = max(m, max s); s = exp(s − m'); l = l exp(m − m') + Σ s; o = o exp(m − m')",
-        dims=("ix", "i", "i", "ij"),
-        reads=(0, 1, 2, 3),
+        shapes="ix i i ij",
         writes=(0, 1, 2, 3),
         over="j",
         numpy=online_weights,
@@ -240,8 +251,7 @@ OPS: dict[str, OpSpec] = {
     ),
     "log_mean": OpSpec(
         says="L' = log(exp L + Σ exp s); s = exp(s − L'); o = o exp(L − L') + s v",
-        dims=("ix", "i", "ij", "jx"),
-        reads=(0, 1, 2, 3),
+        shapes="ix i ij jx",
         writes=(0, 1, 2),
         over="j",
         numpy=log_mean,
@@ -250,8 +260,7 @@ OPS: dict[str, OpSpec] = {
     ),
     "log_weights": OpSpec(
         says="L' = log(exp L + Σ exp s); s = exp(s − L'); o = o exp(L − L')",
-        dims=("ix", "i", "ij"),
-        reads=(0, 1, 2),
+        shapes="ix i ij",
         writes=(0, 1, 2),
         over="j",
         numpy=log_weights,
@@ -260,8 +269,7 @@ OPS: dict[str, OpSpec] = {
     ),
     "row_stats": OpSpec(
         says="m' = max(m, max s); l = l exp(m − m') + Σ exp(s − m')",
-        dims=("i", "i", "ij"),
-        reads=(0, 1, 2),
+        shapes="i i ij",
         writes=(0, 1),
         over="j",
         numpy=row_stats,
@@ -271,71 +279,32 @@ OPS: dict[str, OpSpec] = {
     ),
     "normalise": OpSpec(
         says="s = exp(s − m) / l",
-        dims=("ij", "i", "i"),
-        reads=(0, 1, 2),
-        writes=(0,),
+        shapes="ij i i",
         numpy=lambda s, m, l: (np.exp(s - m[..., None]) / l[..., None],),
         triton="{s} = tl.exp2(({s} - {m}[:, None]) * LOG2E) / {l}[:, None]",
         lowest="s",
     ),
-    "mask_after": OpSpec(
-        says="s[r, c] = −inf where c − r > a: columns after row r + a are not seen",
+    "mask_after": _mask(
+        ">",
+        -np.inf,
+        'float("-inf")',
         brief="s[r, c] = −inf where c − r > a",
-        dims=("ij",),
-        reads=(0,),
-        writes=(0,),
-        scalars=("a",),
-        placed=True,
-        numpy=lambda s, a: (np.where(beyond(s, a) > 0, -np.inf, s),),
-        whole=whole_after,
-        triton=_HIDDEN % (">", 'float("-inf")'),
-        gluon=_HIDDEN_GLUON % (">", 'float("-inf")'),
+        more=": columns after row r + a are not seen",
     ),
-    "mask_before": OpSpec(
-        says="s[r, c] = −inf where c − r < a: columns before row r + a are not seen",
+    "mask_before": _mask(
+        "<",
+        -np.inf,
+        'float("-inf")',
         brief="s[r, c] = −inf where c − r < a",
-        dims=("ij",),
-        reads=(0,),
-        writes=(0,),
-        scalars=("a",),
-        placed=True,
-        numpy=lambda s, a: (np.where(beyond(s, a) < 0, -np.inf, s),),
-        whole=whole_before,
-        triton=_HIDDEN % ("<", 'float("-inf")'),
-        gluon=_HIDDEN_GLUON % ("<", 'float("-inf")'),
+        more=": columns before row r + a are not seen",
     ),
-    "drop_after": OpSpec(
-        says="s[r, c] = 0 where c − r > a",
-        brief="s[r, c] = 0 where c − r > a",
-        dims=("ij",),
-        reads=(0,),
-        writes=(0,),
-        scalars=("a",),
-        placed=True,
-        numpy=lambda s, a: (np.where(beyond(s, a) > 0, 0.0, s),),
-        whole=whole_after,
-        triton=_HIDDEN % (">", "0.0"),
-        gluon=_HIDDEN_GLUON % (">", "0.0"),
-    ),
-    "drop_before": OpSpec(
-        says="s[r, c] = 0 where c − r < a",
-        brief="s[r, c] = 0 where c − r < a",
-        dims=("ij",),
-        reads=(0,),
-        writes=(0,),
-        scalars=("a",),
-        placed=True,
-        numpy=lambda s, a: (np.where(beyond(s, a) < 0, 0.0, s),),
-        whole=whole_before,
-        triton=_HIDDEN % ("<", "0.0"),
-        gluon=_HIDDEN_GLUON % ("<", "0.0"),
-    ),
+    "drop_after": _mask(">", 0.0, "0.0", brief="s[r, c] = 0 where c − r > a"),
+    "drop_before": _mask("<", 0.0, "0.0", brief="s[r, c] = 0 where c − r < a"),
     "merge": OpSpec(
         says="m' = max(m, m2); l = l exp(m − m') + l2 exp(m2 − m'); "
         "o = o exp(m − m') + o2 exp(m2 − m')",
         brief="o, m, l of both parts",
-        dims=("ix", "i", "i", "ix", "i", "i"),
-        reads=(0, 1, 2, 3, 4, 5),
+        shapes="ix i i ix i i",
         writes=(0, 1, 2),
         numpy=merge,
         triton="_top = tl.maximum({m}, {m2})\n"
@@ -347,27 +316,21 @@ OPS: dict[str, OpSpec] = {
     ),
     "finish": OpSpec(
         says="o = o / l",
-        dims=("ix", "i"),
-        reads=(0, 1),
-        writes=(0,),
+        shapes="ix i",
         numpy=lambda o, l: (o / l[..., None],),
         triton="{o} = {o} / {l}[:, None]",
         gluon="{o} = {o} / by_row({l}, {o})",
     ),
     "log_sums": OpSpec(
         says="l = m + log l",
-        dims=("i", "i"),
-        reads=(0, 1),
-        writes=(0,),
+        shapes="i i",
         numpy=lambda l, m: (m + np.log(l),),
         triton="{l} = {m} + tl.log2({l}) / LOG2E",
     ),
     "seen": OpSpec(
         says="L = 0 where nothing was seen, that is where it is −10³⁰ still",
         brief="L = 0 where nothing was seen",
-        dims=("i",),
-        reads=(0,),
-        writes=(0,),
+        shapes="i",
         numpy=lambda L: (np.where(L <= -1e30, 0.0, L),),
         triton="{L} = tl.where({L} <= -1e30, 0.0, {L})",
     ),
@@ -375,9 +338,7 @@ OPS: dict[str, OpSpec] = {
     "row_dots": OpSpec(
         says="t += Σ a ∘ b, a sum for each row",
         brief="t += Σ a ∘ b",
-        dims=("i", "ix", "ix"),
-        reads=(0, 1, 2),
-        writes=(0,),
+        shapes="i ix ix",
         over="x",
         sums=True,
         numpy=lambda t, a, b: (t + (a * b).sum(axis=-1),),
@@ -385,9 +346,7 @@ OPS: dict[str, OpSpec] = {
     ),
     "weights": OpSpec(
         says="s = exp(s − L)",
-        dims=("ij", "i"),
-        reads=(0, 1),
-        writes=(0,),
+        shapes="ij i",
         numpy=lambda s, L: (np.exp(s - L[..., None]),),
         triton="{s} = tl.exp2(({s} - {L}[:, None]) * LOG2E)",
         gluon="{s} = gl.exp2(({s} - by_row({L}, {s})) * LOG2E)",
@@ -395,17 +354,13 @@ OPS: dict[str, OpSpec] = {
     "softmax_gradient": OpSpec(
         says="s = p ∘ (s − t), t for each row",
         brief="s = p ∘ (s − t)",
-        dims=("ij", "ij", "i"),
-        reads=(0, 1, 2),
-        writes=(0,),
+        shapes="ij ij i",
         numpy=lambda s, p, t: (p * (s - t[..., None]),),
         triton="{s} = {p} * ({s} - {t}[:, None])",
     ),
     "multiply": OpSpec(
         says="s = s ∘ r",
-        dims=("ij", "ij"),
-        reads=(0, 1),
-        writes=(0,),
+        shapes="ij ij",
         numpy=lambda s, r: (s * r,),
         triton="{s} = {s} * {r}",
         gluon="{s} = {s} * {r}",
@@ -413,29 +368,17 @@ OPS: dict[str, OpSpec] = {
     "centre": OpSpec(
         says="t = t − p Σ t, a sum for each row: the gradient of a softmax from t = p ∘ dp",
         brief="t = t − p Σ t",
-        dims=("ij", "ij"),
-        reads=(0, 1),
-        writes=(0,),
+        shapes="ij ij",
         over="j",
         numpy=lambda t, p: (t - p * t.sum(axis=-1, keepdims=True),),
         triton="{t} = {t} - {p} * tl.sum({t}, 1)[:, None]",
     ),
     # Under a mask a row may have seen nothing, yet or at all.
-    "low": OpSpec(
-        says="x = −10³⁰: below every score, and finite",
-        brief="x = −10³⁰",
-        dims=("*",),
-        reads=(),
-        writes=(0,),
-        numpy=lambda x: (np.full_like(x, -1e30),),
-        triton="{x} = tl.full({x.shape}, -1e30, tl.float32)",
-        gluon="{x} = gl.full({x.shape}, -1e30, gl.float32, {x.layout})",
-    ),
+    "low": _fill("x = −10³⁰: below every score, and finite", -1e30, "-1e30", brief="x = −10³⁰"),
     "online_mean_seen": OpSpec(
         says="as online_mean; o = 0 in rows that have seen nothing",
         brief="online_mean; o = 0 where l = 0",
-        dims=("ix", "i", "i", "ij", "jx"),
-        reads=(0, 1, 2, 3, 4),
+        shapes="ix i i ij jx",
         writes=(0, 1, 2, 3),
         over="j",
         numpy=online_mean_seen,
@@ -453,9 +396,7 @@ OPS: dict[str, OpSpec] = {
     "normalise_seen": OpSpec(
         says="s = exp(s − m) / l; 0 where l = 0",
         brief="s = exp(s − m) / l; 0 where l = 0",
-        dims=("ij", "i", "i"),
-        reads=(0, 1, 2),
-        writes=(0,),
+        shapes="ij i i",
         numpy=lambda s, m, l: (np.exp(s - m[..., None]) / safe_divisors(l)[..., None],),
         triton="{s} = tl.exp2(({s} - {m}[:, None]) * LOG2E) / " + _SEEN,
         lowest="s",
@@ -463,18 +404,14 @@ OPS: dict[str, OpSpec] = {
     "finish_seen": OpSpec(
         says="o = o / l; 0 where l = 0",
         brief="o = o / l; 0 where l = 0",
-        dims=("ix", "i"),
-        reads=(0, 1),
-        writes=(0,),
+        shapes="ix i",
         numpy=lambda o, l: (o / safe_divisors(l)[..., None],),
         triton="{o} = {o} / " + _SEEN,
         gluon="{o} = {o} / " + _SEEN_GLUON,
     ),
     "log_sums_seen": OpSpec(
         says="l = m + log l; 0 where l = 0",
-        dims=("i", "i"),
-        reads=(0, 1),
-        writes=(0,),
+        shapes="i i",
         numpy=lambda l, m: (np.where(l == 0.0, 0.0, m + np.log(safe_divisors(l))),),
         triton="{l} = tl.where({l} == 0.0, 0.0, {m} + tl.log2({l}) / LOG2E)",
     ),

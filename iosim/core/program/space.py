@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from iosim.core.problem import BlockMask
 from iosim.core.program.block_masks import masks, numbers
-from iosim.core.program.index import Index, Span, Tile, dims, unstacked
+from iosim.core.program.index import Indices, Span, Tile, dims, unstacked
 from iosim.core.program.ir import Alloc, Load, Loop, Op, Program, Store
 
 
@@ -65,7 +65,7 @@ def ragged_tiles(program: Program) -> frozenset[Tile]:
     made = [(n.buffer, dims(n.index)) for n in every if isinstance(n, (Load, Alloc))]
     found: set[Tile] = set()
     for node in every:
-        index: tuple[Index, ...] = ()
+        index: Indices = ()
         if isinstance(node, Loop) and node.tile.of is None:
             index = (node.span,)
         elif isinstance(node, (Load, Store, Alloc)):
@@ -79,13 +79,6 @@ def ragged_tiles(program: Program) -> frozenset[Tile]:
     while outer := {tile.of for tile in outer if tile.of is not None}:
         found |= outer
     return frozenset(found)
-
-
-@functools.lru_cache(maxsize=256)
-def placed_tiles(program: Program) -> frozenset[Tile]:
-    """The tiles whose edges an operation takes: iterations of their loops differ in a number."""
-    ops = (node for node in program.nodes if isinstance(node, Op))
-    return frozenset(edge.tile for op in ops for value in op.scalars for edge in value.edges)
 
 
 def fixed_spans(program: Program) -> tuple[Span, ...]:

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Floats, Ints
 
-Array = NDArray[np.float64]
+Array = Floats
 
 
 def dot(a: Array, b: Array) -> Array:

@@ -12,8 +12,17 @@ from iosim.base.validate import check_size
 from iosim.core.counts import Direction
 from iosim.core.problem import BlockMask, derive
 from iosim.core.program.block_masks import bound_masks, mask_numbers
-from iosim.core.program.index import At, Index, Number, Plain, Span, Tile, Within, unstacked
-from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Program, Store
+from iosim.core.program.index import (
+    At,
+    Indices,
+    Number,
+    Plain,
+    Span,
+    Tile,
+    Within,
+    unstacked,
+)
+from iosim.core.program.ir import Alloc, Body, Free, Load, Loop, Op, Program, Store
 from iosim.core.program.space import (
     Env,
     Range,
@@ -177,7 +186,7 @@ def walk(instance: Instance) -> Iterator[Transfer]:
 Loops: TypeAlias = Mapping[Tile, Loop]
 
 
-def _walk(instance: Instance, body: tuple[Node, ...], env: Env, loops: Loops) -> Iterator[Transfer]:
+def _walk(instance: Instance, body: Body, env: Env, loops: Loops) -> Iterator[Transfer]:
     marked = dict(instance.masks)
     for node in body:
         match node:
@@ -195,7 +204,7 @@ def _walk(instance: Instance, body: tuple[Node, ...], env: Env, loops: Loops) ->
                 assert_never(node)
 
 
-def ranges(index: tuple[Index, ...], env: Env, loops: Loops) -> tuple[Range, ...]:
+def ranges(index: Indices, env: Env, loops: Loops) -> tuple[Range, ...]:
     """What an index covers, a range for each axis.
 
     Args:

@@ -20,9 +20,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Bools, Ints
 from iosim.base.display import Displayed
 from iosim.base.errors import CapacityError, InputError, closest
 from iosim.base.validate import LARGEST_SIZE, check_size
@@ -126,7 +125,7 @@ def optimal_tiles(
 
 def optimal_tiles_many(
     program: Program, columns: Mapping[str, Any], M: Any, *, lattice: Lattice = "all"
-) -> tuple[dict[str, Ints], NDArray[np.bool_]]:
+) -> tuple[dict[str, Ints], Bools]:
     """The tiles of `optimal_tiles` at many points.
 
     Args:
@@ -316,9 +315,7 @@ def _solved(plan: Plan, choices: Mapping[str, Candidates], points: int) -> Ints:
     return which
 
 
-def _large(
-    plan: Plan, choices: Mapping[str, Candidates], columns: Mapping[str, Ints]
-) -> NDArray[np.int64]:
+def _large(plan: Plan, choices: Mapping[str, Candidates], columns: Mapping[str, Ints]) -> Ints:
     """How large numbers may be: 0 in 64 bits, 1 where only words moved may be more, or 2.
 
     Where sums over tiles or words held may pass 64 bits, Python's integers do it.

@@ -10,14 +10,13 @@ from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints, clip
+from iosim.base.arrays import Bools, Ints, clip
 from iosim.core.program.index import Affine
 from iosim.core.tiling.candidates import Candidates
 
 Where: TypeAlias = Mapping[str, Any]
-Bools: TypeAlias = NDArray[np.bool_]
+
 Boxes: TypeAlias = tuple[Ints, dict[str, Ints], dict[str, Ints]]
 
 NEVER = 2**400  # more than any count

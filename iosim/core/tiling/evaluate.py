@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Bools, Ints
 from iosim.core.counting.arrays import Iterations, OnArrays, Room, find_room
 from iosim.core.counting.below import floor_to_integers
 from iosim.core.counting.closed import highest
 from iosim.core.counting.poly import Atom, Clip, Monomial, Poly
 from iosim.core.counting.ramps import real
 from iosim.core.program.index import Affine
-from iosim.core.tiling.boxes import Bools, Where, take
+from iosim.core.tiling.boxes import Where, take
 from iosim.core.tiling.candidates import Candidates
 from iosim.core.tiling.lines import depends, tilted
 from iosim.core.tiling.plan import Plan

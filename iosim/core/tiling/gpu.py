@@ -10,7 +10,7 @@ from typing import Any
 
 from iosim.base.errors import CapacityError
 from iosim.core.program.index import Index, Span, Tile, unstacked
-from iosim.core.program.ir import Alloc, Free, Load, Loop, Node, Op, Param, Program, nodes
+from iosim.core.program.ir import Alloc, Body, Free, Load, Loop, Node, Op, Param, Program, nodes
 from iosim.core.program.ops import OPS
 from iosim.core.program.space import Env, resolved
 from iosim.core.program.walk import Instance, bind
@@ -70,9 +70,6 @@ def _within_registers(
             "registers of an SM: choose smaller sizes"
         )
     return best
-
-
-Body = tuple[Node, ...]
 
 
 def _independent_nests(program: Program) -> list[tuple[Body, set[str]]]:

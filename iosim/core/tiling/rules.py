@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iosim.base.arrays import Ints
+from iosim.base.arrays import Bools, Floats, Ints
 from iosim.base.errors import CapacityError, InputError
 from iosim.core.algorithms import Algorithm, all_algorithms
 from iosim.core.counting.numbers import peak
@@ -25,7 +24,7 @@ from iosim.core.tiling import optimal_tiles, optimal_tiles_many
 from iosim.core.tiling.gpu import gpu_tiles
 from iosim.core.units import parse_tiles, tiles_like
 
-Many = Callable[[Program, Mapping[str, Any], Ints], tuple[dict[str, Ints], NDArray[np.bool_]]]
+Many = Callable[[Program, Mapping[str, Any], Ints], tuple[dict[str, Ints], Bools]]
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ def _clipped(instance: Instance) -> dict[str, int]:
 
 def choose_many(
     algorithm: Algorithm, how: str, family: Family, columns: Mapping[str, Any], M: Ints
-) -> tuple[dict[str, Ints], NDArray[np.bool_], NDArray[np.float64]]:
+) -> tuple[dict[str, Ints], Bools, Floats]:
     """Tiles at many points, clipped to their axes.
 
     Args:

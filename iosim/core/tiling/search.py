@@ -20,12 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from iosim.base.arrays import Ints, clip
+from iosim.base.arrays import Bools, Ints, clip
 from iosim.core.counting.arrays import Room
 from iosim.core.tiling.boxes import (
     NEVER,
     Best,
-    Bools,
     Boxes,
     Constraints,
     Where,

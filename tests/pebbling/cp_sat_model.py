@@ -1,25 +1,23 @@
 """A second opinion on small graphs: the game without recomputation as a CP-SAT model.
 
 It shares no code with the search.  One vertex is computed in each step; what is red during a step
-was red in the step before, is loaded in it, or is computed in it.  Needs ortools (the extra
-`optimal`).
+was red in the step before, is loaded in it, or is computed in it.
 """
 
 from __future__ import annotations
 
-from iosim.base.errors import InputError, install
+import pytest
+
 from iosim.pebbling.dag import Dag, check_memory
 
+cp_model = pytest.importorskip("ortools.sat.python.cp_model")
 
-def cp_sat(dag: Dag, M: int, seconds: float = 60.0, workers: int = 2) -> tuple[int, int | None]:
+
+def cp_sat(dag: Dag, M: int) -> tuple[int, int | None]:
     """A lower bound on the words moved, and the fewest found (None if nothing was).
 
-    Raises InputError where M allows no pebbling, or where ortools is missing.
+    Raises InputError where M allows no pebbling.
     """
-    try:
-        from ortools.sat.python import cp_model
-    except ImportError:
-        raise InputError(f"the second opinion needs ortools: {install('optimal')}") from None
     check_memory(dag, M)
     model = cp_model.CpModel()
     vertices = [v for v in dag.vertices if v in dag.output_ancestors]
@@ -54,8 +52,8 @@ def cp_sat(dag: Dag, M: int, seconds: float = 60.0, workers: int = 2) -> tuple[i
             model.add(blue[v, steps[-1]] == 1)
     model.minimize(sum(words[v] * x for moved in (load, store) for (v, _), x in moved.items()))
     solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = seconds
-    solver.parameters.num_workers = workers
+    solver.parameters.max_time_in_seconds = 60.0
+    solver.parameters.num_workers = 2
     status = solver.solve(model)
     known = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
     lower = int(-(-solver.best_objective_bound // 1))
