@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import click
 
 from iosim.base.errors import InputError
 from iosim.cli import options as opt
-from iosim.cli.launching import read_launch
 from iosim.gpu.profiling.kernels import COUNTED_APART, ProfiledKernel, kernels
 from iosim.gpu.profiling.launch import KernelLaunch
 from iosim.kernel.compiler import CAPABILITIES, DEFAULT_CAPABILITY
 from iosim.kernel.counters import ExpectedBytes, compare_bytes, expect_bytes
-from iosim.kernel.source import load_kernel
+from iosim.kernel.launch import KernelCall
 from iosim.models.hardware import Hardware, of_driver
 
 # Launches are compared together where they wrote the same bytes, and read nearly the same.
@@ -41,15 +39,12 @@ class CountedLaunch:
     ir: str
 
 
-def parse_kernel(place: str, given: Mapping[str, Any]) -> CountedLaunch:
-    """A launch as typed, counted once: what is wrong is said before anything is read or run.
+def expect_launch(call: KernelCall) -> CountedLaunch:
+    """A launch, counted once: what is wrong is said before anything is read or run.
 
     Raises:
-        InputError: the kernel, its grid or its arguments can't be, or it can't be counted.
+        InputError: it can't be counted.
     """
-    if given["grid"] is None:
-        raise InputError('--expect FILE::FUNCTION needs --grid, like --grid "cdiv(N, BLOCK), 8"')
-    call = read_launch(load_kernel(place), **given)({})
     expect = functools.cache(functools.partial(expect_bytes, call))
     expect(DEFAULT_CAPABILITY)
     for said in call.remarks:

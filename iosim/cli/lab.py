@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import click
 
 from iosim.base.errors import InputError
 from iosim.cli import options as opt
+from iosim.cli.launching import launch_options, read_optional_launch
 from iosim.cli.watching import part_done, watching
 from iosim.core.algorithms.own_file import names_file
 
@@ -16,6 +18,8 @@ _SUFFIXES = (".html", ".htm", ".json")
 
 
 @click.command()
+@click.argument("kernel", required=False, metavar="[FILE::FUNCTION]")
+@launch_options(required=False)
 @opt.save(
     "the page, or its data alone as NAME.json; without it, a temporary page is opened",
     old=("-o", "--out"),
@@ -24,10 +28,18 @@ _SUFFIXES = (".html", ".htm", ".json")
 @opt.path("--exercises", "a lecturer's exercises: a TOML file")
 @opt.schedule("of your own, to watch: FILE.py:FUNCTION, or several", metavar="SCHEDULE,…")
 @click.option("--open/--no-open", "show", default=None, help="open the page")
-def lab(save: Path | None, exercises: Path | None, schedule: str | None, show: bool | None) -> None:
+def lab(
+    kernel: str | None,
+    save: Path | None,
+    exercises: Path | None,
+    schedule: str | None,
+    show: bool | None,
+    **given: Any,
+) -> None:
     """Write the lab as one HTML page that needs no server and no network, and open it.
 
-    With --save, --open opens the page, too.
+    With a Triton kernel, FILE::FUNCTION, and its launch, Watch begins with it. With --save, --open
+    opens the page, too.
     """
     from iosim.base.memory import without_collection
     from iosim.base.writing import write_text
@@ -37,12 +49,16 @@ def lab(save: Path | None, exercises: Path | None, schedule: str | None, show: b
     suffix = save.suffix.lower() if save else ".html"
     if suffix not in _SUFFIXES:
         raise InputError(f"'{save}' is not a page: name a file in {', '.join(_SUFFIXES)}")
+    call = read_optional_launch("FILE::FUNCTION", kernel, given)
+    for said in call.remarks if call else ():
+        opt.remark(said)
     with without_collection(), watching() as line:
         own = read_exercises(exercises)
         data = payload(
             exercises=own,
             tick=lambda done, of: line(part_done(done, of, "programs and views")),
             schedules=[x for x in (schedule or "").split(",") if names_file(x)],
+            launches=[call] if call else [],
         )
         text = as_json(data) if suffix == ".json" else page(data)
     where = save or Path(tempfile.mkdtemp(prefix="iosim-lab-")) / "lab.html"

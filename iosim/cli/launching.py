@@ -11,7 +11,7 @@ import click
 from iosim.base.errors import InputError
 from iosim.base.reading import read_mask
 from iosim.kernel.launch import KernelCall, describe_launch
-from iosim.kernel.source import KernelSource
+from iosim.kernel.source import KernelSource, load_kernel
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,6 +88,29 @@ def read_launch(
         return describe_launch(source, grid, every, kinds, {**own, **more}, arrays, tensors)
 
     return describe
+
+
+def read_optional_launch(
+    what: str, kernel: str | None, given: Mapping[str, Any]
+) -> KernelCall | None:
+    """The launch of a command that needs none.
+
+    Args:
+        what: how the command takes a kernel, like ``--expect FILE::FUNCTION``.
+        kernel: FILE::FUNCTION, or None.
+        given: the options of `launch_options`.
+
+    Raises:
+        InputError: options without a kernel, or a kernel without its grid.
+    """
+    if kernel is None:
+        for one in click.get_current_context().command.params:
+            if given.get(str(one.name)):
+                raise InputError(f"{one.opts[0]} is of {what}: name a kernel")
+        return None
+    if given["grid"] is None:
+        raise InputError(f'{what} needs --grid, like --grid "cdiv(N, BLOCK), 8"')
+    return read_launch(load_kernel(kernel), **given)({})
 
 
 def read_pairs(option: str, texts: Sequence[str]) -> list[tuple[str, str]]:

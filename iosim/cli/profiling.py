@@ -13,7 +13,7 @@ import click
 from iosim.base.errors import InputError
 from iosim.base.renamed import format_renaming
 from iosim.cli import options as opt
-from iosim.cli.launching import launch_options
+from iosim.cli.launching import launch_options, read_optional_launch
 from iosim.gpu.profiling.kernels import ProfiledKernel, kernels
 from iosim.gpu.profiling.launch import KernelLaunch
 from iosim.gpu.profiling.reading import versions as versions_of
@@ -182,15 +182,13 @@ def _read_comparison(
     typed = [*sizes, *(name for name, value in more.items() if value is not None)]
     if schedule is None and typed:
         raise InputError(f"{opt.spelt(typed[0])[0]} is of --schedule: name one")
-    own = [one.opts[0] for one in profile.params if launch.get(str(one.name))]
-    if triton_kernel is None and own:
-        raise InputError(f"{own[0]} is of --expect FILE::FUNCTION: name a kernel")
     if triton_kernel is not None and schedule is not None:
         raise InputError("--expect FILE::FUNCTION and --schedule are two comparisons: give one")
-    if triton_kernel is not None:
-        from iosim.cli.comparing import parse_kernel
+    call = read_optional_launch("--expect FILE::FUNCTION", triton_kernel, launch)
+    if call is not None:
+        from iosim.cli.comparing import expect_launch
 
-        return parse_kernel(triton_kernel, launch)
+        return expect_launch(call)
     if schedule is None:
         return None
     from iosim.cli.expecting import parse_expectation

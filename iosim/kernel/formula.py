@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from iosim.base.display import Tabled
 from iosim.base.errors import InputError, closest
 from iosim.base.validate import LARGEST_SIZE
 from iosim.core.counting.numbers import IntArray, count_many
@@ -33,7 +34,7 @@ TRIES = 12
 
 
 @dataclass(frozen=True)
-class KernelFormula:
+class KernelFormula(Tabled):
     """The words that a kernel moves, as formulas in its integer arguments.
 
     Attributes:
@@ -53,6 +54,9 @@ class KernelFormula:
 
     program: Program
     named: NamedSizes
+
+    html_by = "iosim.kernel.show:formula_to_html"
+    table_by = "iosim.kernel.show:formula_to_table"
 
     @functools.cached_property
     def sizes(self) -> list[str]:

@@ -9,6 +9,7 @@ from iosim.base import html
 from iosim.base.rows import Table
 from iosim.kernel.configs import KernelConfig
 from iosim.kernel.count import KernelCount
+from iosim.kernel.formula import KernelFormula
 from iosim.kernel.reuse import SECTOR
 
 COLUMNS = ("argument", "reference", "words", "bytes", "sector_bytes", "distinct", "times", "hidden")
@@ -57,6 +58,23 @@ def to_html(count: KernelCount) -> str:
     cells = [[row.get(x) for x in table.columns] for row in table.rows]
     lines = "".join(html.line(line) for line in to_lines(count))
     return html.section(table.title, html.table(table.columns, cells) + lines)
+
+
+def formula_to_table(formula: KernelFormula) -> Table:
+    """A row for each argument and kind of reference, with its formula as text."""
+    rows = [
+        {"argument": argument, "reference": kind, "words": str(words)}
+        for (kind, argument), words in formula.words().items()
+    ]
+    by = f", by {', '.join(formula.sizes)}" if formula.sizes else ""
+    return Table(tuple(rows), f"words of {formula.program.name}{by}")
+
+
+def formula_to_html(formula: KernelFormula) -> str:
+    """The formulas in a notebook."""
+    table = formula_to_table(formula)
+    cells = [list(row.values()) for row in table.rows]
+    return html.section(table.title, html.table(table.columns, cells))
 
 
 def to_lines(count: KernelCount) -> Iterator[str]:

@@ -15,6 +15,7 @@ from iosim.base.memory import without_collection
 from iosim.base.revision import __version__
 from iosim.base.rows import Values
 from iosim.core.algorithms import ALGORITHMS, algorithm
+from iosim.kernel.launch import KernelCall
 from iosim.lab.columns import Json
 from iosim.lab.data import DATA
 from iosim.lab.exercises import exercises as read_exercises
@@ -35,6 +36,7 @@ def payload(
     exercises: Values | None = None,
     tick: Callable[[int, int], object] = lambda done, of: None,
     schedules: Sequence[str] = (),
+    launches: Sequence[KernelCall] = (),
 ) -> Json:
     """What the page shows, as one JSON value.
 
@@ -42,7 +44,9 @@ def payload(
         views: which views have data, by name; all of `DATA` if None.
         exercises: view → exercises; those of the project if None.
         tick: called as ``tick(done, of)`` before each program and each view is made.
-        schedules: the user's own, ``FILE.py:FUNCTION``; the first is what Watch begins with.
+        schedules: the user's own, ``FILE.py:FUNCTION``.
+        launches: of the user's Triton kernels; Watch begins with the first of these, or else with
+            the first of `schedules`.
     """
     chosen = DATA if views is None else {name: DATA[name] for name in views}
     if exercises is None:
@@ -58,9 +62,7 @@ def payload(
     with without_collection():
         programs = {name: algorithm_data(algorithm(name)) for name in report_progress(names, 0)}
         views_data = {
-            name: _call_by_path(
-                chosen[name], *([schedules] if schedules and name == "watch" else [])
-            )
+            name: _call_by_path(chosen[name], *([schedules, launches] if name == "watch" else []))
             for name in report_progress(chosen, len(programs))
         }
     return envelope(views_data, programs, exercises)

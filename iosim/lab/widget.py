@@ -17,24 +17,27 @@ from iosim.core.algorithms import algorithm
 from iosim.core.program.ir import Program
 from iosim.core.program.walk import Instance
 from iosim.core.tiling import optimal_tiles
+from iosim.kernel.launch import KernelCall
 from iosim.lab.columns import Json
 from iosim.lab.data import DATA
 from iosim.lab.data import watch as watching
 from iosim.lab.page import envelope, payload, static
 
 
-def watch(instance: Instance, M: int | None = None) -> Any:
-    """A schedule step by step, in a notebook.
+def watch(instance: Instance | KernelCall, M: int | None = None) -> Any:
+    """A schedule or a launch of a Triton kernel step by step, in a notebook.
 
     Args:
-        instance: a program whose sizes and tiles are numbers: what `iosim.bind` returns.
+        instance: a program whose sizes and tiles are numbers: what `iosim.bind` returns; or a
+            launch: what `iosim.kernel.describe_launch` returns.
         M: words of fast memory; by default the instance's peak.
 
     Returns:
         The widget, which a notebook shows.
 
     Raises:
-        InputError: it is no instance, or anywidget is not installed.
+        InputError: it is neither, a launch has too many steps or was given an M, or anywidget is
+            not installed.
 
     >>> from iosim import Attention, algorithm, bind
     >>> flash2, sizes = algorithm("flash2").program, Attention(256, 32).sizes
@@ -44,6 +47,10 @@ def watch(instance: Instance, M: int | None = None) -> Any:
         ...
     iosim.base.errors.InputError: watch takes an instance, got str: pass what iosim.bind returns
     """
+    if isinstance(instance, KernelCall):
+        if M is not None:
+            raise InputError("a kernel's launch has no M: leave it out")
+        return _widget()(data=envelope({"watch": watching.data_of_launch(instance)}))
     if not isinstance(instance, Instance):
         raise InputError(
             f"watch takes an instance, got {type(instance).__name__}: pass what iosim.bind returns"

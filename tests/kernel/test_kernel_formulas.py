@@ -286,3 +286,16 @@ def test_a_sweep_with_formulas_at_some_sizes_has_each_point_once(tmp_path: Path)
         derive_formula(launch({"n": 2}, {}))
     rows = sweep_kernel(launch, {"n": [1, 2]}, {}).table.rows
     assert [(row["n"], row["load x"]) for row in rows] == [(1, 32), (2, 16)]
+
+
+def test_a_notebook_shows_every_formula() -> None:
+    attention = load_kernel("docs/examples/attention.py::attention")
+    constants = {"D": 64, "BR": 128, "BC": 64, "CAUSAL": False}
+    call = describe_launch(attention, "cdiv(N, BR), 8", {"N": 1000}, {}, constants)
+    found = derive_formula(call)
+    words = {(kind, name): str(x) for (kind, name), x in found.words().items()}
+    rows = found.table().rows
+    assert {(x["reference"], x["argument"]): x["words"] for x in rows} == words
+    source = found._repr_html_()
+    assert "words of attention, by N" in source
+    assert all(text in source for text in words.values())

@@ -20,7 +20,9 @@ from iosim.core.problem import LIMITS_SAY, PROBLEMS
 from iosim.core.problem.form import LIMITS
 from iosim.core.program.ir import Program
 from iosim.core.program.walk import Instance
+from iosim.kernel.launch import KernelCall
 from iosim.lab.columns import Json
+from iosim.lab.data.launch import launch_data
 from iosim.lab.data.traced import traced_sizes
 from iosim.lab.packed import pack
 from iosim.lab.programs import algorithm_data, program_data
@@ -104,8 +106,12 @@ KINDS = ("attention", "attention-backward", "block-sparse", "matmul", "paged", "
 FILLED = ("attention-backward",)
 
 
-def data(own: Sequence[str] = ()) -> Json:
-    """What the view shows; it begins with the first of the schedules in files, `own`.
+def data(own: Sequence[str] = (), launches: Sequence[KernelCall] = ()) -> Json:
+    """What the view shows; it begins with the first launch, or the first schedule of a file.
+
+    Args:
+        own: schedules in files, ``FILE.py:FUNCTION``.
+        launches: of Triton kernels.
 
     ``options`` are what problems declare.  ``schedules`` are those of `KINDS`, each with the
     options that it can be watched with, and for sets of them where its program is (a name of the
@@ -120,6 +126,8 @@ def data(own: Sequence[str] = ()) -> Json:
         for name in (*ALGORITHMS, *own)
         if algorithm(name).problem.kind in KINDS
     ]
+    shown = [launch_data(x) for x in launches]
+    first = [*(x["name"] for x in shown), *own, "flash2"][0]
     return {
         "fields": {name: vars(field) for name, field in FIELDS.items()},
         "says": _says(),
@@ -129,7 +137,8 @@ def data(own: Sequence[str] = ()) -> Json:
         "schedules": schedules,
         "packed": pack(packed),
         "examples": [{"name": name, "params": said} for name, said in EXAMPLES.items()],
-        "start": {"algorithm": own[0] if own else "flash2", "sizes": {}, "tiles": None},
+        "launches": shown,
+        "start": {"algorithm": first, "sizes": {}, "tiles": None},
     }
 
 
@@ -181,6 +190,7 @@ def data_of(instance: Instance, M: int | None = None) -> Json:
         ],
         "packed": pack([told]),
         "examples": [],
+        "launches": [],
         "start": {
             "algorithm": program.name,
             "tiles": tiles,
@@ -188,6 +198,15 @@ def data_of(instance: Instance, M: int | None = None) -> Json:
             "blocks": {name: mask.array.tolist() for name, mask in instance.masks},
         },
     }
+
+
+def data_of_launch(call: KernelCall) -> Json:
+    """What the view shows of one launch of a Triton kernel, and nothing else."""
+    shown = launch_data(call)
+    empty: Json = {key: {} for key in ("fields", "says", "masks", "options", "blocks")}
+    start = {"algorithm": shown["name"], "sizes": {}, "tiles": None}
+    lists: Json = {"schedules": [], "examples": [], "packed": pack([])}
+    return empty | lists | {"launches": [shown], "start": start}
 
 
 def _schedule(of: Algorithm, packed: list[Json]) -> Json:

@@ -40,7 +40,7 @@ export function draw(canvas: HTMLCanvasElement, panel: Panel, shown: Shown): voi
   pen.globalAlpha = 1;
   pen.fillStyle = ink.paper;
   pen.fillRect(0, 0, width, height);
-  const tile = shown.moving ?? shown.held[0] ?? shown.trail[shown.trail.length - 1];
+  const tile = shown.moving[0] ?? shown.held[0] ?? shown.trail[shown.trail.length - 1];
   if (tile) grid(pen, panel, tile, ink.line);
   pen.fillStyle = ink.tensor;
   shown.trail.forEach((ranges, k) => {
@@ -56,8 +56,8 @@ export function draw(canvas: HTMLCanvasElement, panel: Panel, shown: Shown): voi
     pen.lineWidth = 1.5;
     stroke(pen, boxOf(panel, ranges), panel);
   }
-  if (shown.moving) {
-    const box = boxOf(panel, shown.moving);
+  for (const ranges of shown.moving) {
+    const box = boxOf(panel, ranges);
     pen.globalAlpha = 1;
     fill(pen, box);
     pen.strokeStyle = ink.strong;

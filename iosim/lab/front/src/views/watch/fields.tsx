@@ -19,6 +19,7 @@ interface FieldsProps {
 
 export function Fields({ world, read, wrongs, tooSmall, set, params, side }: FieldsProps) {
   const { data } = world;
+  const { launches = [] } = data;
   const schedule = world.schedule(read.algorithm)!;
   const { options, typed } = read.choice;
   const wrong = (field: string) => wrongs.find((x) => x.field === field)?.message;
@@ -53,12 +54,12 @@ export function Fields({ world, read, wrongs, tooSmall, set, params, side }: Fie
             }}
           />
         )}
-        {data.schedules.length > 1 && (
+        {data.schedules.length + launches.length > 1 && (
           <Select
             label="Schedule"
             value={read.algorithm}
-            options={data.schedules.map((x) => ({ value: x.name, label: x.name }))}
-            onChange={(algo) => set({ algo, tiles: undefined, ...dropped(world, algo, read) })}
+            options={[...launches, ...data.schedules].map((x) => ({ value: x.name, label: x.name }))}
+            onChange={(algo) => set(launches.some((x) => x.name === algo) ? { ...cleared(params), algo } : { algo, tiles: undefined, ...dropped(world, algo, read) })}
           />
         )}
         {schedule.fields.map((x) => number(x))}

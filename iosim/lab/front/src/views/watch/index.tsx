@@ -1,17 +1,20 @@
 // Watch: a schedule, or two on one clock, step by step.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { useAsk, useKeys } from "../../context";
+import { useAsk } from "../../context";
 import { ended } from "../../engine";
 import type { View, ViewProps } from "../../types";
-import { say, useClock, useMedia } from "../../ui";
+import { say, useMedia } from "../../ui";
 import { usePacked } from "../../forms/options";
 import type { WatchData } from "./data";
 import { Fields } from "./fields";
+import { Launch } from "./launch";
+import { usePlace } from "./place";
+import { Said } from "./said";
 import type { Found } from "./searching";
 import { asked, isWrong, read, tilesText, World, type Read, type Side, type Tried, type Wrong } from "./setup";
 import { nowText, Stage } from "./stage";
 import { useTheme } from "./theme";
-import { firstRate, Transport, type Going } from "./transport";
+import { firstRate, Transport } from "./transport";
 import type { Moment } from "./timeline";
 import "./watch.css";
 
@@ -26,8 +29,16 @@ export const view: View<WatchData> = {
     ["[ ]", "the previous or next iteration of the loop"],
     ["Home End", "the beginning or the end"],
   ],
-  Component: Loading,
+  Component: Either,
 };
+
+function Either(props: ViewProps<WatchData>) {
+  const { data, params } = props;
+  const { launches = [], schedules } = data;
+  const name = params.algo ?? data.start.algorithm;
+  const launch = launches.find((x) => x.name === name) ?? (schedules.some((x) => x.name === name) ? undefined : launches[0]);
+  return launch ? <Launch key={launch.name} launch={launch} {...props} /> : <Loading {...props} />;
+}
 
 function Loading(props: ViewProps<WatchData>) {
   const { data, lab } = props;
@@ -38,43 +49,34 @@ function Loading(props: ViewProps<WatchData>) {
   return world ? <Watch {...props} world={world} /> : <p>Unpacking the programs…</p>;
 }
 
-const LINK_MS = 300; // a link follows when nothing has moved for so long
-const SAID_MS = 700; // and a screen reader hears it
-
 function Watch({ world, params, setParams }: ViewProps<WatchData> & { world: World }) {
   const root = useRef<HTMLDivElement>(null);
   const theme = useTheme(root);
   const tall = useMedia("(min-height: 900px)");
   const wide = useMedia("(min-width: 1100px)");
+  const narrow = useMedia("(max-width: 620px)");
   const given = useMemo(() => read(world.data, params), [world, params]);
   const learned = useLearned(world, given);
   const { sides, wrongs, both } = useSides(world, given, learned.count);
   useEffect(() => learned.ask(sides), [sides]);
   const [one] = sides;
   const last = both ? Math.max(...sides.map((x) => x.timeline.moved)) : one.limit;
-  const [position, setPosition] = useState(Math.min(given.at, last));
-  const [playing, setPlaying] = useState(false);
   const [rate, setRate] = useState(firstRate(both));
   const [loop, setLoop] = useState(-1);
-  const at = Math.min(position, last);
+  const line = one.timeline.loops.some((x) => x.line === loop) ? loop : innermost(one);
+  const { at, playing, going, setPosition, setPlaying } = usePlace({
+    given: given.at, last, rate, params, setParams,
+    moves: (at, stop) => {
+      const step = (by: 1 | -1) => stop(both ? nextWords(sides, at, by) : at + by);
+      const near = (lines: readonly number[], by: 1 | -1) => stop(one.timeline.near(one.timeline.at(at), lines, by).step);
+      return {
+        step,
+        transfer: (by) => (both ? step(by) : near(one.timeline.transfers(), by)),
+        turn: (by) => (both ? step(by) : near([line], by)),
+      };
+    },
+  });
 
-  // The link says where; a link that is opened moves there.
-  const linked = useRef(params.at);
-  useEffect(() => {
-    if (params.at === linked.current) return;
-    linked.current = params.at;
-    setPosition(given.at);
-  }, [params.at]);
-  useEffect(() => {
-    const wait = setTimeout(() => {
-      const text = at > 0 ? String(at) : undefined;
-      // What a link says that was not understood stays there until something moves.
-      if (at === given.at || (params.at === "end" && at === last)) return;
-      linked.current = text;
-      setParams({ at: text });
-    }, LINK_MS);
-    return () => clearTimeout(wait);
-  }, [at, params]);
   // Another unit of the clock begins at its beginning.
   const clock = useRef(both);
   useEffect(() => {
@@ -94,43 +96,6 @@ function Watch({ world, params, setParams }: ViewProps<WatchData> & { world: Wor
     () => sides.map((x) => (both ? within(x, x.timeline.atWords(at)) : x.timeline.at(at))),
     [sides, both, at],
   );
-  const line = one.timeline.loops.some((x) => x.line === loop) ? loop : innermost(one);
-  const stop = (to: number) => {
-    setPlaying(false);
-    setPosition(Math.min(Math.max(0, to), last));
-  };
-  const near = (lines: readonly number[], by: 1 | -1) => stop(one.timeline.near(moments[0]!, lines, by).step);
-  const going: Going = {
-    play: (on) => {
-      if (on && at >= last) setPosition(0);
-      setPlaying(on);
-    },
-    step: (by) => stop(both ? nextWords(sides, at, by) : at + by),
-    transfer: (by) => (both ? going.step(by) : near(one.timeline.transfers(), by)),
-    turn: (by) => (both ? going.step(by) : near([line], by)),
-    to: stop,
-    // Other tiles have another end, and one stays there.
-    end: (end) => {
-      setPlaying(false);
-      setPosition(end === "first" ? 0 : Infinity);
-    },
-  };
-  useClock(playing, rate, (steps) => {
-    setPosition((now) => Math.min(last, Math.min(now, last) + steps));
-    if (at + steps >= last) setPlaying(false);
-  });
-  useKeys({
-    " ": () => going.play(!playing),
-    ArrowRight: () => going.step(1),
-    ArrowLeft: () => going.step(-1),
-    ".": () => going.transfer(1),
-    ",": () => going.transfer(-1),
-    "]": () => going.turn(1),
-    "[": () => going.turn(-1),
-    Home: () => going.end("first"),
-    End: () => going.end("last"),
-  });
-
   const small = sides.find((x) => x.limit < x.timeline.steps);
   const tile = (k: 0 | 1) => (tiles: Record<string, number> | null) =>
     setParams({ [k ? "vtiles" : "tiles"]: tiles ? tilesText(tiles) : world.data.start.tiles && !k ? "best" : undefined });
@@ -148,15 +113,15 @@ function Watch({ world, params, setParams }: ViewProps<WatchData> & { world: Wor
         side={one}
       />
       <Transport
-        side={one} both={both} position={at} last={last} going={going} playing={playing}
+        unit={both ? "words" : "steps"} position={at} last={last} going={going} playing={playing}
         moved={both ? null : [moments[0]!.moved, one.timeline.moved]}
-        rate={rate} onRate={setRate} loop={line} onLoop={setLoop}
+        rate={rate} onRate={setRate} loops={loopsOf(one)} loop={line} onLoop={setLoop}
       />
       <div class={both ? "stages two" : "stages"}>
         {sides.map((side, k) => (
           <Stage
             key={k} side={side} moment={moments[k]!} theme={theme} own={given.own[k as 0 | 1] !== null} opened={(k ? "vtiles" : "tiles") in params}
-            wrong={wrongs[k] ?? null} onTiles={tile(k as 0 | 1)} both={both} height={compact ? 62 : tall ? (both ? 200 : 300) : 132}
+            wrong={wrongs[k] ?? null} onTiles={tile(k as 0 | 1)} both={both} height={compact ? 62 : tall && !narrow ? (both ? 200 : 300) : 132}
           />
         ))}
       </div>
@@ -223,6 +188,9 @@ function nextWords(sides: readonly Side[], at: number, by: 1 | -1): number {
   return by > 0 ? Math.min(...found) : Math.max(...found);
 }
 
+const loopsOf = ({ program, timeline }: Side) =>
+  timeline.loops.map(({ line }) => ({ line, label: `${line + 1}: ${program.listing[line]!.code.trim().replace(/:$/, "")}` }));
+
 // The loop that turns most often.
 function innermost({ timeline }: Side): number {
   const { runs } = timeline.total;
@@ -238,14 +206,4 @@ function saidText(side: Side, moment: Moment): string {
   const used = moment.held.reduce((n, x) => n + x.words, 0);
   return `${side.schedule.name}, step ${say(moment.step)} of ${say(side.timeline.steps)}. ${nowText(side, moment)}. `
     + `Fast memory ${say(used)} of ${say(side.M)} words. ${say(moment.moved)} words moved.`;
-}
-
-// Said when it has stood still for a while.
-function Said({ text }: { text: string }) {
-  const [said, setSaid] = useState("");
-  useEffect(() => {
-    const wait = setTimeout(() => setSaid(text), SAID_MS);
-    return () => clearTimeout(wait);
-  }, [text]);
-  return <p class="unseen" role="status" aria-live="polite">{said}</p>;
 }

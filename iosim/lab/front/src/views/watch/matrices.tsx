@@ -1,52 +1,51 @@
 // The tensors in slow memory, each with its counters.
 import { format } from "d3-format";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { colorOf, say, signOf } from "../../ui";
 import { draw } from "./draw";
-import { panels, shown, type Panel, type Shown } from "./panels";
-import type { Side } from "./setup";
-import type { Moment } from "./timeline";
+import type { Panel, Shown, Way } from "./panels";
 
 interface MatricesProps {
-  side: Side;
-  moment: Moment;
-  height: number; // of the longest axis, in pixels
+  name: string; // of what is watched
+  panels: readonly Panel[];
+  show: (panel: Panel) => Shown;
+  counted: (way: Way, tensor: string) => number | null; // words so far; null where none are moved that way
+  moment: unknown; // another one is drawn again
   theme: string; // what colors are drawn in
+  holds: boolean; // whether it is known what is in fast memory
 }
 
-export function Matrices({ side, moment, height, theme }: MatricesProps) {
-  const all = useMemo(() => panels(side, height), [side, height]);
+export function Matrices({ name, panels, holds, ...rest }: MatricesProps) {
   return (
-    <section class="slow" aria-label={`Slow memory of ${side.schedule.name}`}>
+    <section class="slow" aria-label={`Slow memory of ${name}`}>
       <p class="head">
         <strong>Slow memory</strong>
         <span class="shade"><i class="visited" /> visited before, in the order of the line</span>
-        <span class="shade"><i class="held" /> a copy is in fast memory</span>
+        {holds && <span class="shade"><i class="held" /> a copy is in fast memory</span>}
         <span class="shade"><i class="moved" /> moved now</span>
       </p>
       <div class="matrices">
-        {all.map((x) => <Matrix key={x.tensor.name} side={side} moment={moment} panel={x} theme={theme} />)}
+        {panels.map((x) => <Matrix key={x.tensor.name} panel={x} {...rest} />)}
       </div>
     </section>
   );
 }
 
-function Matrix({ side, moment, panel, theme }: { side: Side; moment: Moment; panel: Panel; theme: string }) {
+interface MatrixProps extends Pick<MatricesProps, "show" | "counted" | "moment" | "theme"> {
+  panel: Panel;
+}
+
+function Matrix({ panel, show, counted, moment, theme }: MatrixProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const { name } = panel.tensor;
-  const now = shown(side, moment, panel);
+  const now = show(panel);
   useEffect(() => {
     if (canvas.current) draw(canvas.current, panel, now);
   }, [moment, panel, theme]);
-  const counted = (way: string) => {
-    const key = side.timeline.keys.indexOf(`${way} ${name}`);
-    return key < 0 ? null : moment.words[key]!;
-  };
   const size = panel.extents.reduce((a, b) => a * b, 1);
-  const [loaded, stored] = [counted("load"), counted("store")];
   const lead = leadText(panel, now);
   return (
-    <figure class={now.moving ? "matrix moving" : "matrix"}>
+    <figure class={now.moving.length > 0 ? "matrix moving" : "matrix"}>
       <figcaption>
         <span class="sign" aria-hidden="true" style={{ color: colorOf(name) }}>{signOf(name)}</span>{" "}
         <strong>{name}</strong> <span class="shape">{shapeOf(panel)}</span>
@@ -59,20 +58,27 @@ function Matrix({ side, moment, panel, theme }: { side: Side; moment: Moment; pa
       />
       {lead && <p class="lead">{lead}</p>}
       <p class="amounts">
-        {loaded !== null && <Counter way="load" name={name} words={loaded} size={size} now={now.moving !== undefined && now.way === "load"} />}
-        {stored !== null && <Counter way="store" name={name} words={stored} size={size} now={now.moving !== undefined && now.way === "store"} />}
+        {WAYS.map((way) => {
+          const words = counted(way, name);
+          return words !== null && <Counter key={way} way={way} name={name} words={words} size={size} now={now.way === way} />;
+        })}
       </p>
     </figure>
   );
 }
 
+const WAYS: readonly Way[] = ["load", "store", "atomic"];
+const SIGN = { load: "↓", store: "↑", atomic: "↕" } as const;
+const DONE = { load: "loaded", store: "stored", atomic: "read and written" } as const;
+const DOING = { load: "loading", store: "storing", atomic: "reading and writing" } as const;
+
 const TIMES = format(",.2~f");
 
 // What moves now is marked on its counter: a word more beside it would push the next matrix aside.
-function Counter({ way, name, words, size, now }: { way: "load" | "store"; name: string; words: number; size: number; now: boolean }) {
+function Counter({ way, name, words, size, now }: { way: Way; name: string; words: number; size: number; now: boolean }) {
   return (
-    <span class={now ? "now-moved" : undefined} title={`words ${way === "load" ? "loaded" : "stored"}: ${TIMES(words / size)} times the tensor`}>
-      {way === "load" ? "↓" : "↑"} <span data-counter={`${way} ${name}`}>{say(words)}</span>{" "}
+    <span class={now ? "now-moved" : undefined} title={`words ${DONE[way]}: ${TIMES(words / size)} times the tensor`}>
+      {SIGN[way]} <span data-counter={`${way} ${name}`}>{say(words)}</span>{" "}
       <span class="times">{TIMES(words / size)}×</span>
     </span>
   );
@@ -98,8 +104,9 @@ function leadText({ tensor, lead, extents }: Panel, now: Shown): string {
 
 function described(panel: Panel, now: Shown): string {
   const { name } = panel.tensor;
-  const where = now.moving
-    ? `${now.way === "load" ? "loading" : "storing"} ${ranges(panel, now.moving)}`
+  const [first, ...more] = now.moving;
+  const where = first && now.way
+    ? `${DOING[now.way]} ${ranges(panel, first)}${more.length > 0 ? ` and ${say(more.length)} more` : ""}`
     : "nothing is moved";
   const held = now.held.length ? `; in fast memory ${now.held.map((x) => ranges(panel, x)).join(" and ")}` : "";
   return `${name}, ${shapeOf(panel)}: ${where}${held}`;

@@ -18,13 +18,15 @@ export interface Shown {
   lead: Range[]; // the position that is shown
   trail: Range[][]; // oldest first
   held: Range[][];
-  moving: Range[] | null;
-  way: "load" | "store" | null;
+  moving: Range[][];
+  way: Way | null;
 }
+
+// How words are moved; atomic operations read and write them.
+export type Way = "load" | "store" | "atomic";
 
 export const TRAIL = 64;
 
-// Lengths are drawn by their square root, so that N × d can be seen beside N × N.
 export function panels(side: Side, height: number): Panel[] {
   const { env } = side.instance;
   const { tensors, body } = side.program.tree;
@@ -37,6 +39,11 @@ export function panels(side: Side, height: number): Panel[] {
     const lead = tensor.axes.map((_, k) => k).filter((k) => !wide.includes(k));
     return { tensor, lead, rows, columns, width: 0, height: 0, extents };
   });
+  return sized(found, height);
+}
+
+// Lengths are drawn by their square root, so that N × d can be seen beside N × N.
+export function sized(found: readonly Panel[], height: number): Panel[] {
   const long = Math.max(1, ...found.flatMap((x) => [x.extents[x.rows] ?? 1, x.extents[x.columns] ?? 1]));
   const pixels = (extent: number | undefined) =>
     Math.max(10, Math.round(height * Math.sqrt((extent ?? 1) / long)));
@@ -75,8 +82,8 @@ export function shown(side: Side, moment: Moment, panel: Panel): Shown {
   const lead = leadOf(panel, moving ?? held[held.length - 1] ?? all[all.length - 1] ?? []);
   const here = (ranges: Range[]) => String(leadOf(panel, ranges)) === String(lead);
   return {
-    lead, trail: all.filter(here), held: held.filter(here), moving,
-    way: moving && (last!.kind as "load" | "store"),
+    lead, trail: all.filter(here), held: held.filter(here), moving: moving ? [moving] : [],
+    way: moving && (last!.kind as Way),
   };
 }
 

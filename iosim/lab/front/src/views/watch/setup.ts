@@ -72,7 +72,7 @@ export class World {
   fallback(): Side {
     const { start } = this.data;
     const first = read(this.data, {});
-    const tried = this.side(this.schedule(start.algorithm)!, first.choice, start.tiles);
+    const tried = this.side(this.schedule(start.algorithm) ?? this.data.schedules[0]!, first.choice, start.tiles);
     if (isWrong(tried)) throw new Error(tried.wrong.message);
     return tried.side;
   }

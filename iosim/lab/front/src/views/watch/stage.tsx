@@ -1,10 +1,12 @@
 // One schedule at one moment: its tensors, its fast memory, its listing.
+import { useMemo } from "preact/hooks";
 import { say } from "../../ui";
 import { Counters } from "./counters";
 import { Tiles } from "./fields";
 import { Listing } from "./listing";
 import { Matrices } from "./matrices";
 import { FastMemory } from "./memory";
+import { panels, shown, type Way } from "./panels";
 import type { Side, Wrong } from "./setup";
 import type { Moment } from "./timeline";
 
@@ -22,6 +24,11 @@ interface StageProps {
 
 export function Stage({ side, moment, theme, own, opened, wrong, onTiles, height, both }: StageProps) {
   const stuck = side.limit < side.timeline.steps && moment.step >= side.limit;
+  const all = useMemo(() => panels(side, height), [side, height]);
+  const counted = (way: Way, tensor: string) => {
+    const key = side.timeline.keys.indexOf(`${way} ${tensor}`);
+    return key < 0 ? null : moment.words[key]!;
+  };
   return (
     <section class="stage" aria-label={`${side.schedule.name}, step by step`}>
       <div class="heading">
@@ -38,14 +45,23 @@ export function Stage({ side, moment, theme, own, opened, wrong, onTiles, height
       <div class="scene">
         <div class="pictures">
           <p class={stuck ? "now wrong" : "now"}>{stuck ? stuckText(side, moment) : nowText(side, moment)}</p>
-          <Matrices side={side} moment={moment} height={height} theme={theme} />
+          <Matrices
+            name={side.schedule.name} panels={all} show={(x) => shown(side, moment, x)} counted={counted}
+            moment={moment} theme={theme} holds
+          />
           <FastMemory side={side} moment={moment} />
         </div>
-        <Listing side={side} moment={moment} />
+        <Listing name={side.program.name} lines={side.program.listing} line={moment.last?.line ?? -1} told={(k) => turnText(moment, k)} />
         <Counters side={side} moment={moment} />
       </div>
     </section>
   );
+}
+
+// Where the loop of a line is, if it is open.
+function turnText(moment: Moment, line: number): string {
+  const loop = moment.open.find((x) => x.line === line);
+  return loop ? `${loop.name} = ${say(loop.turn + 1)} of ${say(loop.turns)}` : "";
 }
 
 const wordsOf = (n: number): string => `${say(n)} ${n === 1 ? "word" : "words"}`;

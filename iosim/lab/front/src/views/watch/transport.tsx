@@ -1,19 +1,17 @@
 // Going through a schedule: play, steps, the next transfer, a loop's next iteration, any position.
 import { Button, Player, Select, Slider, say } from "../../ui";
-import type { Side } from "./setup";
 
 export interface Going {
   play: (on: boolean) => void;
   step: (by: 1 | -1) => void;
-  transfer: (by: 1 | -1) => void;
+  transfer?: (by: 1 | -1) => void; // where a step may be none
   turn: (by: 1 | -1) => void;
   to: (position: number) => void;
   end: (end: "first" | "last") => void;
 }
 
 interface TransportProps {
-  side: Side; // whose loops can be chosen
-  both: boolean; // two schedules, on a clock of words
+  unit: "steps" | "words"; // of the clock: words where two schedules are compared
   position: number;
   last: number;
   moved: readonly [number, number] | null; // words so far and in all, of one schedule
@@ -21,6 +19,7 @@ interface TransportProps {
   playing: boolean;
   rate: number;
   onRate: (rate: number) => void;
+  loops: readonly { line: number; label: string }[]; // that can be chosen
   loop: number; // a line
   onLoop: (line: number) => void;
 }
@@ -29,10 +28,9 @@ const STEPS = [1, 4, 16, 64, 256, 1024, 16_384, 262_144];
 const WORDS = [64, 256, 1024, 4096, 16_384, 65_536, 2 ** 20, 2 ** 24];
 export const firstRate = (both: boolean): number => (both ? 16_384 : 4);
 
-const codeOf = (side: Side, line: number): string => side.program.listing[line]!.code.trim().replace(/:$/, "");
-
-export function Transport({ side, both, position, last, moved, going, playing, rate, onRate, loop, onLoop }: TransportProps) {
-  const unit = both ? "words" : "steps";
+export function Transport({ unit, position, last, moved, going, playing, rate, onRate, loops, loop, onLoop }: TransportProps) {
+  const both = unit === "words";
+  const { transfer } = going;
   return (
     <div class="transport">
       <Player
@@ -47,12 +45,12 @@ export function Transport({ side, both, position, last, moved, going, playing, r
       >
         {!both && (
           <>
-            <Button label="Previous transfer" onClick={() => going.transfer(-1)}>◁ transfer</Button>
-            <Button label="Next transfer" onClick={() => going.transfer(1)}>transfer ▷</Button>
+            {transfer && <Button label="Previous transfer" onClick={() => transfer(-1)}>◁ transfer</Button>}
+            {transfer && <Button label="Next transfer" onClick={() => transfer(1)}>transfer ▷</Button>}
             <Select
               label="Loop"
               value={String(loop)}
-              options={side.timeline.loops.map((x) => ({ value: String(x.line), label: `${x.line + 1}: ${codeOf(side, x.line)}` }))}
+              options={loops.map((x) => ({ value: String(x.line), label: x.label }))}
               onChange={(x) => onLoop(Number(x))}
             />
             <Button label="Previous iteration of the loop" onClick={() => going.turn(-1)}>◁ iteration</Button>
