@@ -189,7 +189,7 @@ def test_the_command_writes_the_data_alone(tmp_path: Path, monkeypatch: pytest.M
     made = []
 
     def few(**more: Any) -> dict[str, Any]:
-        assert list(more) == ["exercises", "tick", "schedules"]  # and so all views
+        assert list(more) == ["exercises", "tick", "schedules", "launches"]  # and so all views
         made.append(payload(["wall"], **more))
         return made[0]
 
