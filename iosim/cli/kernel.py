@@ -22,7 +22,7 @@ from iosim.kernel.expression import calculate
 from iosim.kernel.formula import derive_formula
 from iosim.kernel.launch import KernelCall
 from iosim.kernel.roles import find_roles
-from iosim.kernel.show import COLUMNS, to_config_lines, to_config_table, to_lines, to_rows
+from iosim.kernel.show import COLUMNS, CROSSING, to_config_lines, to_config_table, to_lines, to_rows
 from iosim.kernel.source import load_kernel
 from iosim.kernel.stream import to_stream
 from iosim.kernel.sweep import split_varied, sweep_kernel
@@ -264,7 +264,7 @@ def print_count(answer: KernelCount) -> None:
         f"{answer.kernel}: {answer.programs:,} programs, {x:,} x {y:,} x {z:,}; "
         f"words by its {answer.ir}"
     )
-    opt.print_rows(to_rows(answer), COLUMNS)
+    opt.print_rows(to_rows(answer), COLUMNS + CROSSING * bool(answer.crossing))
     for line in to_lines(answer):
         click.echo(line)
 

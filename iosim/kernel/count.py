@@ -8,13 +8,14 @@ from typing import Any
 
 from iosim.base.display import Tabled
 from iosim.base.errors import InputError
+from iosim.kernel.boxes import COPIES, BoxCounter
 from iosim.kernel.compiler import (
     DEFAULT_CAPABILITY,
     CompiledResources,
     compile_resources,
     lower_kernel,
 )
-from iosim.kernel.evaluate import Reference, evaluate
+from iosim.kernel.evaluate import Reference, UnsupportedKernel, evaluate
 from iosim.kernel.findings import (
     RepeatedRead,
     WrappedRead,
@@ -26,6 +27,7 @@ from iosim.kernel.footprint import Footprint, find_footprint
 from iosim.kernel.ir import IrFunction, parse_module
 from iosim.kernel.launch import KernelCall
 from iosim.kernel.reuse import SECTOR, ReuseCounter, WordReuse
+from iosim.kernel.sectors import Traffic, WarpTraffic, add_traffic, count_warp_traffic
 from iosim.kernel.words import ArgumentTraffic, WordCounter
 
 
@@ -45,6 +47,7 @@ class KernelCount(Tabled):
         repeated: what one program reads more often than once.
         wrapped: what one program reads beyond an edge, where a remainder wraps its tile.
         ir: which IR was read: TTIR, or of a Gluon kernel TTGIR.
+        crossing: (kind, argument) → bytes over SM↔L2, by the PTX for a named GPU; else empty.
 
     >>> from iosim.kernel import count_kernel, describe_launch, load_kernel
     >>> softmax = load_kernel("docs/examples/softmax.py::softmax")
@@ -67,6 +70,7 @@ class KernelCount(Tabled):
     repeated: list[RepeatedRead] = field(default_factory=list)
     wrapped: list[WrappedRead] = field(default_factory=list)
     ir: str = "TTIR"
+    crossing: Traffic = field(default_factory=dict)
 
     html_by = "iosim.kernel.show:to_html"
     table_by = "iosim.kernel.show:to_table"
@@ -84,6 +88,12 @@ class KernelCount(Tabled):
     def words(self, kind: str) -> dict[str, int]:
         """Argument → words that references of a kind move."""
         return {name: t.words for (k, name), t in self.traffic.items() if k == kind}
+
+    def least_crossing(self, kind: str, argument: str) -> int:
+        """The least bytes over SM↔L2, however programs share L1: each word at least once."""
+        key = kind, argument
+        distinct = self.reuse[key].distinct * self.traffic[key].width if key in self.reuse else 0
+        return self.crossing[key].least(kind, distinct)
 
     @property
     def total_bytes(self) -> int:
@@ -133,6 +143,18 @@ class KernelCount(Tabled):
             "wrapped": [{**vars(one), "says": str(one)} for one in self.wrapped],
             "remarks": self.remarks,
         }
+        if self.crossing:
+            out["sm_l2"] = {
+                what: {
+                    kind: {n: getattr(t, name) for (k, n), t in self.crossing.items() if k == kind}
+                    for kind in (*kinds, "descriptor")
+                }
+                for what, name in (("bytes", "crossing"), ("asked", "asked"), ("past_l1", "past"))
+            }
+            out["sm_l2"]["least"] = {
+                kind: {n: self.least_crossing(k, n) for k, n in self.crossing if k == kind}
+                for kind in kinds
+            }
         if self.resources is not None:
             out["gpu"] = {
                 "capability": self.resources.capability,
@@ -164,7 +186,7 @@ def count_kernel(
     6144
     """
     functions = lower_call(launch, capability)
-    words, again = WordCounter(), ReuseCounter()
+    words, again, boxes = WordCounter(), ReuseCounter(), BoxCounter()
 
     def observe(references: list[Reference]) -> None:
         counted, collected = WordCounter(), ReuseCounter()
@@ -172,14 +194,17 @@ def count_kernel(
             counted(reference)
             if reuse:
                 collected(reference)
+        if capability is not None:
+            boxes(references)
         words.merge(counted)
         again.merge(collected)
 
     work = evaluate(functions, launch.to_evaluate(), observe)
     kernel = next(f for f in functions.values() if f.public)
-    resources = None
+    resources, crossing = None, {}
     if capability is not None:
-        resources, _ = compile_resources(*_compiler_arguments(launch), capability)
+        resources, texts = compile_resources(*_compiler_arguments(launch), capability)
+        crossing = count_crossing(texts["ptx"], launch, boxes)
     return KernelCount(
         launch.source.name,
         launch.grid,
@@ -192,7 +217,26 @@ def count_kernel(
         find_repeated_reads(functions, launch.to_evaluate()) if reuse else [],
         find_wrapped_reads(functions, launch.to_evaluate()) if reuse else [],
         launch.source.ir,
+        crossing,
     )
+
+
+def count_crossing(ptx: str, launch: KernelCall, boxes: BoxCounter) -> Traffic:
+    """Kind and argument → bytes over SM↔L2; empty, with a remark, where the PTX doesn't say them.
+
+    Args:
+        ptx: of the compiled kernel.
+        launch: of the kernel; takes the remark.
+        boxes: what has observed its references.
+    """
+    try:
+        found = count_warp_traffic(ptx, launch.to_evaluate())
+    except UnsupportedKernel as error:
+        launch.remarks.append(f"what crosses SM↔L2 isn't known: {error}")
+        return {}
+    for key, moved in boxes.traffic.items() if COPIES in ptx else ():
+        add_traffic(found.setdefault(key, WarpTraffic()), moved)
+    return found
 
 
 def _compiler_arguments(

@@ -22,6 +22,7 @@ from iosim.kernel.values import GRID, Array, ArrayTooLarge, check_size
 
 # Accesses times programs that are counted together.
 _TOGETHER = 2**22
+DESCRIPTOR = 128  # bytes of a tensor descriptor, which the kernel writes and the copies read
 _DEAD = np.iinfo(np.int64).min
 
 
@@ -30,10 +31,10 @@ class WarpTraffic:
     """Bytes of sectors of one kind of reference to one argument.
 
     Attributes:
-        asked: that instructions of warps touch, each instruction's by itself.
+        asked: that instructions of warps touch, each one by itself; the most that crosses.
         crossing: that cross SM↔L2, if L1 keeps what a program loads and merges what it stores.
         past: of what is asked, what goes past L1.
-        answered: of atomic operations, bytes that come back.
+        answered: of atomic operations and descriptors, bytes that come back.
     """
 
     asked: int = 0
@@ -41,12 +42,23 @@ class WarpTraffic:
     past: int = 0
     answered: int = 0
 
+    def least(self, kind: str, distinct: int) -> int:
+        """The least that crosses, however programs share L1 and time.
+
+        Args:
+            kind: of reference.
+            distinct: bytes of the launch's different words.
+        """
+        if kind == "load":
+            return min(max(self.past, distinct), self.crossing)
+        return min(distinct, self.crossing) if kind == "store" else self.crossing
+
 
 Traffic = dict[tuple[str, str], WarpTraffic]
 
 
 def count_warp_traffic(ptx: str, launch: CallValues) -> Traffic:
-    """Kind and argument → bytes of a launch.
+    """Kind and argument → bytes of a launch; what makes descriptors has no argument.
 
     Raises:
         UnsupportedKernel: an address, a guard or a branch depends on what isn't known.
@@ -55,11 +67,16 @@ def count_warp_traffic(ptx: str, launch: CallValues) -> Traffic:
 
     def observe(seen: list[WarpAccess]) -> None:
         for key, found in _count_part(seen, launch.names).items():
-            for name, n in vars(found).items():
-                setattr(total[key], name, getattr(total[key], name) + n)
+            add_traffic(total[key], found)
 
     evaluate_threads(parse_ptx(ptx), launch, observe)
     return dict(total)
+
+
+def add_traffic(one: WarpTraffic, other: WarpTraffic) -> None:
+    """Add what another one has."""
+    for name, n in vars(other).items():
+        setattr(one, name, getattr(one, name) + n)
 
 
 @dataclass(frozen=True)
@@ -199,6 +216,12 @@ def _count_part(seen: Sequence[WarpAccess], names: Sequence[str]) -> Traffic:
         run += kind != "store" or before != (kind, line)
         before = kind, line
         found = _Footprint(access, memory)
+        if kind == "descriptor":
+            warps, _ = found.add_up(found.live)
+            one = total[kind, ""]
+            one.crossing += warps * DESCRIPTOR
+            one.answered += warps * DESCRIPTOR
+            continue
         arguments = found.bases >> ARGUMENT
         for number in np.unique(arguments[found.live]):
             one = total[kind, names[number - 1]]
@@ -242,6 +265,11 @@ def _count_union(group: Sequence[_Footprint], number: int) -> int:
     return total
 
 
-def add_traffic(traffic: Mapping[tuple[str, str], WarpTraffic], kind: str, what: str) -> int:
-    """The bytes of a kind, of all arguments together."""
-    return sum(getattr(x, what) for (k, _), x in traffic.items() if k == kind)
+def sum_traffic(traffic: Mapping[tuple[str, str], WarpTraffic], kinds: str, what: str) -> int:
+    """The bytes of some kinds, of all arguments together.
+
+    >>> sum_traffic({("load", "x"): WarpTraffic(64, 32), ("store", "y"): WarpTraffic(8)}, "load",
+    ...             "asked")
+    64
+    """
+    return sum(getattr(x, what) for (kind, _), x in traffic.items() if kind in kinds.split())

@@ -11,8 +11,10 @@ from iosim.kernel.configs import KernelConfig
 from iosim.kernel.count import KernelCount
 from iosim.kernel.formula import KernelFormula
 from iosim.kernel.reuse import SECTOR
+from iosim.kernel.sectors import sum_traffic
 
 COLUMNS = ("argument", "reference", "words", "bytes", "sector_bytes", "distinct", "times", "hidden")
+CROSSING = ("asked_bytes", "sm_l2_bytes")  # with a GPU's name
 
 
 def to_rows(count: KernelCount) -> list[dict[str, Any]]:
@@ -32,6 +34,12 @@ def to_rows(count: KernelCount) -> list[dict[str, Any]]:
                 "hidden": traffic.hidden,
             }
         )
+        if count.crossing:
+            moved = count.crossing.get((kind, argument))
+            rows[-1] |= {
+                "asked_bytes": moved.asked if moved else 0,
+                "sm_l2_bytes": moved.crossing if moved else 0,
+            }
     return rows
 
 
@@ -89,6 +97,8 @@ def to_lines(count: KernelCount) -> Iterator[str]:
     size = f"{foot.words:,} words ({foot.bytes:,} bytes)"
     yield f"{size} of tiles are live at once in a program{where}"
     yield from map(str, (*count.repeated, *count.wrapped))
+    if count.crossing:
+        yield _say_crossing(count)
     found = count.resources
     if found is not None:
         registers = (
@@ -98,6 +108,25 @@ def to_lines(count: KernelCount) -> Iterator[str]:
         )
         shared = f"{found.shared:,} bytes of shared memory"
         yield f"sm_{found.capability}: {shared}, {found.warps} warps{registers}"
+
+
+def _say_crossing(count: KernelCount) -> str:
+    """What crosses SM↔L2, with the most that may cross where L1 decides."""
+
+    def add_up(what: str) -> tuple[int, int]:
+        answers = sum_traffic(count.crossing, "atomic descriptor", "answered")
+        sent = sum_traffic(count.crossing, "atomic descriptor", "crossing")
+        read = sum_traffic(count.crossing, "load", what)
+        return read + answers, sum_traffic(count.crossing, "store", what) + sent
+
+    parts = [
+        f"{n:,} bytes {way}{f' (at most {most:,})' if most > n else ''}"
+        for n, most, way in zip(
+            add_up("crossing"), add_up("asked"), ("come in", "go out"), strict=True
+        )
+    ]
+    model = ", if L1 keeps what a program loads and merges what it stores"
+    return f"SM↔L2: {' and '.join(parts)}{model * any('most' in x for x in parts)}"
 
 
 def to_config_table(configs: Sequence[KernelConfig]) -> Table:

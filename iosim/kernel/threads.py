@@ -56,9 +56,8 @@ class WarpAccess:
     """What one instruction refers to, in all warps of all programs that execute it.
 
     Attributes:
-        kind: ``load``, ``store`` or ``atomic``.
-        addresses: of each lane's first byte.
-        width: bytes that a lane refers to.
+        kind: ``load``, ``store`` or ``atomic``; ``descriptor`` where a warp writes one.
+        addresses: of each lane's first byte; all of its bytes, at most 16, are in one sector.
         masks: a lane counts where all of them are true.
         grid: programs that are evaluated together, along each axis.
         warps: of a program.
@@ -68,7 +67,6 @@ class WarpAccess:
 
     kind: str
     addresses: SeparableTile
-    width: int
     masks: SeparableTile
     grid: tuple[int, int, int]
     warps: int
@@ -131,13 +129,16 @@ class _Threads:
     def run_kernel(self) -> None:
         """Run the kernel."""
         self.arguments = list(self.launch.names)
-        values: _Env = {}
-        for (name, _), argument in zip(self.kernel.parameters, self.arguments, strict=False):
-            if argument in self.launch.values:
-                values[name] = read_number(self.launch.values[argument])
+        given: list[SeparableTile | UnknownValue] = []
+        for number, name in enumerate(self.arguments, 1):
+            if name in self.launch.values:
+                given.append(read_number(self.launch.values[name]))
+            elif name in self.launch.descriptors:
+                shape, strides = self.launch.descriptors[name]
+                given += [UnknownValue(name), *(constant(int(x), 2) for x in (*shape, *strides))]
             else:
-                number = self.arguments.index(argument) + 1
-                values[name] = constant((number << ARGUMENT) + _MIDDLE, 2)
+                given.append(constant((number << ARGUMENT) + _MIDDLE, 2))
+        values = {name: x for (name, _), x in zip(self.kernel.parameters, given, strict=False)}
         self.call(self.kernel, values, SeparableTile((np.ones((1,) * 5, bool),)))
 
     def call(self, function: PtxFunction, parameters: _Env, active: SeparableTile) -> _Env:
@@ -223,8 +224,11 @@ class _Threads:
         unused = id(one) in self.unused
         if masks is None or (kind == "load" and unused):
             return
+        if kind == "descriptor":
+            nowhere = constant(0, 2)
+            self.observe(WarpAccess(kind, nowhere, masks, self.shape, self.warps, one))
+            return
         place = self.address(one, env, global_address(one))
-        width = _width(one)
         if one.name.startswith("cp.") and len(one.operands) > 3:
             given = self.require(one, env, one.operands[3]).dense()
             masks = masks.join(SeparableTile((given > 0,)))
@@ -234,7 +238,7 @@ class _Threads:
             self.written.add(self.argument(place, masks))
         relaxed = unused and "acq" not in one.name and "rel." not in one.name
         answered = one.name.startswith("atom") and not relaxed
-        self.observe(WarpAccess(kind, place, width, masks, self.shape, self.warps, one, answered))
+        self.observe(WarpAccess(kind, place, masks, self.shape, self.warps, one, answered))
         outputs = list_outputs(one)
         if any(x in self.needed for x in outputs):
             loaded = self.fetch(one, place, masks, outputs) if kind == "load" else None
@@ -486,14 +490,6 @@ def read_number(value: float) -> SeparableTile:
     if isinstance(value, bool) or not isinstance(value, float):
         return constant(int(value), 2)
     return constant(int(np.float32(value).view(np.int32)), 2)
-
-
-def _width(one: PtxInstruction) -> int:
-    """Bytes that a lane refers to."""
-    if one.name.startswith("cp."):
-        return int(one.operands[2], 0)
-    many = re.search(r"\.v(\d)\.", one.name)
-    return bits_of(one.name) // 8 * (int(many[1]) if many else 1)
 
 
 def _keep(value: SeparableTile, bits: int) -> SeparableTile:
