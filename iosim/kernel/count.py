@@ -204,7 +204,8 @@ def count_kernel(
     resources, crossing = None, {}
     if capability is not None:
         resources, texts = compile_resources(*_compiler_arguments(launch), capability)
-        crossing = count_crossing(texts["ptx"], launch, boxes)
+        if reuse and "ptx" in texts:
+            crossing = count_crossing(texts["ptx"], launch, boxes)
     return KernelCount(
         launch.source.name,
         launch.grid,

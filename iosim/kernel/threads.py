@@ -10,6 +10,7 @@ upper bits, and bytes.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -147,7 +148,11 @@ class _Threads:
         self.function, self.needed = function, self.needed_of[function.name]
         env = dict(parameters)
         pending: dict[int, SeparableTile] = {0: active}
-        while pending:
+        for step in itertools.count():
+            if not pending:
+                break
+            if step > MOST:
+                raise UnsupportedKernel(f"{function.name}: a loop of its PTX doesn't end")
             at = min(pending)
             live = pending.pop(at)
             for to, mask in self.run_block(at, env, live):
