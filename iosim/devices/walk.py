@@ -122,7 +122,7 @@ class OnDevices:
         shapes = [tuple(self.extent(dim, t) for dim in slab.dims) for slab in node.slabs]
         flop = np.full(self.P, 1, object) * op.flop(shapes)
         if op.pairs is not None:
-            rows, keys = (_dim_of(node.slabs[k], "N") for k in op.pairs)
+            rows, keys = (dim_of(node.slabs[k], "N") for k in op.pairs)
             flop = flop * self._pairs(rows, keys, t)
         found: NDArray[Any] = flop
         return found
@@ -178,7 +178,8 @@ def _nodes(node: Any) -> tuple[Any, ...]:
     return node.body if isinstance(node, Together) else (node,)
 
 
-def _dim_of(slab: Slab, axis: str) -> Dim:
+def dim_of(slab: Slab, axis: str) -> Dim:
+    """The dimension of a slab that is the axis, or a part of it."""
     return next(d for d in slab.dims if (d if isinstance(d, str) else d.axis) == axis)
 
 

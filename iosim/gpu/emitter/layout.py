@@ -68,8 +68,8 @@ def allocation(tensor: Tensor, instance: Instance) -> int:
     )
 
 
-def sector_bytes(instance: Instance, dtype: str, nests: slice = slice(None)) -> dict[Key, int]:
-    """Bytes of all the sectors that the transfers of top-level nodes `nests` touch.
+def sector_bytes(instance: Instance, dtype: str) -> dict[Key, int]:
+    """Bytes of all the sectors that the transfers of a program touch.
 
     Each row of each tile is a run of its own, counted once per transfer: exact where a run starts
     on a sector and one warp asks for each of its sectors once, which is how the emitted kernels
@@ -79,7 +79,7 @@ def sector_bytes(instance: Instance, dtype: str, nests: slice = slice(None)) -> 
     """
     total: dict[Key, int] = {}
     alike: dict[Any, int] = {}  # the sectors of transfers of equal parts in equal loops
-    for node, outer in walk_with_loops(instance.program.body[nests]):
+    for node, outer in walk_with_loops(instance.program.body):
         if not isinstance(node, (Load, Store)):
             continue
         word = word_bytes(dtype, instance.program.tensor(node.tensor).wide)

@@ -16,6 +16,7 @@ from iosim.base.rows import Row, Values
 from iosim.devices import OnDevices
 from iosim.devices.ops import OPS
 from iosim.devices.program import Compute, Dim, Drop, Make, Send, Sharded, Slab, Way
+from iosim.devices.walk import dim_of
 from iosim.gpu.errors import GpuError
 
 Run = tuple[int, int, int]
@@ -228,7 +229,7 @@ def _attend(rank: Rank, node: Compute, t: int) -> None:
     q, o, m = (x.flatten(0, 1) for x in (q, o, m))
     if group > 1:
         k, v = (x.repeat_interleave(group, 0) for x in (k, v))
-    rows, keys = (next(d for d in node.slabs[x].dims if _is(d, "N")) for x in (3, 4))
+    rows, keys = (dim_of(node.slabs[x], "N") for x in (3, 4))
     if not causal:
         _merge(torch, o, m, *_attention(torch, q, k, v, False))
         return
@@ -239,10 +240,6 @@ def _attend(rank: Rank, node: Compute, t: int) -> None:
             block = _attention(torch, q[:, mine], k[:, low:high], v[:, low:high], masked)
             _merge(torch, o[:, mine], m[:, mine], *block)
         at += many
-
-
-def _is(dim: Dim, axis: str) -> bool:
-    return (dim if isinstance(dim, str) else dim.axis) == axis
 
 
 def _visible_runs(start: int, many: int, keys: list[Run]) -> list[tuple[int, int, bool]]:

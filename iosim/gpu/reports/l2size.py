@@ -8,11 +8,12 @@ O of attention are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from iosim.base.rows import Row, Values
 from iosim.gpu.errors import GpuError
 from iosim.gpu.l2 import L2_SHARE
 from iosim.gpu.records.counters import moved_at, read_report
@@ -80,7 +81,7 @@ class _Asked:
     runs: tuple[Sweeps, ...]
 
 
-def _launch_all(asked: dict[str, Any], out: Path) -> dict[str, Any]:
+def _launch_all(asked: Row, out: Path) -> Row:
     """Runs in the worker: launch each run once where the profiler sees it."""
     from iosim.gpu.run.cuda import torch_module
     from iosim.gpu.run.tasks import environment
@@ -224,7 +225,7 @@ def _row(run: Sweeps, launched: Launched, reads: int, used: float, half: float) 
     )
 
 
-def _plan(given: Mapping[str, Any]) -> tuple[WorkerRun, ...]:
+def _plan(given: Values) -> tuple[WorkerRun, ...]:
     asked = {"runs": [asdict(run) for run in RUNS]}
     return (WorkerRun("launch", asked, SPEC, PROFILED, COUNTERS, ("dram",)),)
 

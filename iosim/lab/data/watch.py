@@ -9,10 +9,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from iosim.base.reading import read_toml
 from iosim.core.algorithms import ALGORITHMS, Algorithm, algorithm
 from iosim.core.counting.closed import close
 from iosim.core.counting.numbers import peak
@@ -37,56 +39,10 @@ class Field:
     most: int
 
 
-# Sizes beyond these have more steps than anyone watches; `iosim count` takes them.
-FIELDS = {
-    "N": Field(256, 1, 65_536),
-    "d": Field(32, 1, 1024),
-    "heads": Field(1, 1, 256),
-    "N_k": Field(256, 1, 65_536),
-    "kv_heads": Field(1, 1, 256),
-    "left": Field(64, 0, 65_536),
-    "right": Field(64, 0, 65_536),
-    "m": Field(256, 1, 8192),
-    "n": Field(256, 1, 8192),
-    "k": Field(256, 1, 8192),
-    "d_v": Field(32, 1, 1024),
-    "sinks": Field(0, 0, 65_536),
-    "page": Field(16, 1, 1024),
-    "batch": Field(2, 1, 64),
-    "M": Field(4096, 1, 2**22),
-}
+_KNOWN = read_toml(Path(__file__).with_suffix(".toml"))
+FIELDS = {name: Field(**known) for name, known in _KNOWN["fields"].items()}
 # Moments worth a link: a name, and what the link says.
-EXAMPLES: dict[str, dict[str, str]] = {
-    "flash2": {},
-    "by hand": {"N": "8", "d": "4", "M": "48"},
-    "the README's head": {"N": "1024", "d": "64", "M": "24576"},
-    "M below d²": {"algo": "small_cache", "vs": "flash2", "N": "512", "d": "64", "M": "1024"},
-    "flash1 and flash2": {"algo": "flash1", "vs": "flash2"},
-    "naive and flash2": {"algo": "naive", "vs": "flash2"},
-    "M too small": {"M": "98"},
-    "causal": {"mask": "causal"},
-    "sliding window": {"mask": "causal window", "left": "64"},
-    "one row, a cache": {
-        "algo": "decode",
-        "N": "1",
-        "N_k": "1024",
-        "d": "64",
-        "heads": "8",
-        "kv_heads": "2",
-    },
-    "a cache in pages": {
-        "algo": "paged",
-        "N": "1",
-        "N_k": "1000",
-        "d": "64",
-        "heads": "8",
-        "kv_heads": "2",
-    },
-    "a window with sinks": {"mask": "causal window", "left": "32", "sinks": "8"},
-    "marked blocks": {"algo": "block_sparse"},
-    "matrix product": {"algo": "matmul", "M": "1024"},
-    "the backward pass": {"algo": "two_kernels", "vs": "flash2_backward"},
-}
+EXAMPLES: dict[str, dict[str, str]] = _KNOWN["examples"]
 # What is seen of the scores: the choices, and the options that each one gives.
 MASKS: dict[str, tuple[str, ...]] = {
     "all columns": (),
