@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 import tokenize
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -219,6 +220,7 @@ def extract_prose(path: Path) -> str:
     return "\n".join(t.string for t in tokens if t.type in kinds)
 
 
+@cache
 def exists(name: str) -> bool:
     """Whether a dotted name is a module, or something in one."""
     # From a wheel, both folders are inside the package.
@@ -238,6 +240,8 @@ def exists(name: str) -> bool:
 
 FOLDERS = ("iosim", "docs", "experiments", "proofs", "tests", "benchmarks")
 FILES = [p.relative_to(ROOT) for folder in FOLDERS for p in (ROOT / folder).rglob("*")]
+# What may name a file, from any folder on its way: `ir.py`, `program/ir.py`.
+ENDS = {"/".join(p.parts[k:]) for p in FILES for k in range(len(p.parts))}
 
 
 def dead_names(text: str) -> list[str]:
@@ -246,12 +250,10 @@ def dead_names(text: str) -> list[str]:
     dotted -= {x for x in dotted if x.endswith((".md", ".py"))}
     roots = set(re.findall(rf"(?<![\w/.-])(?:{'|'.join(FOLDERS)})/[\w./-]*\w", text))
     roots = {re.sub(r"^iosim/(?=experiments|proofs)", "", x) for x in roots}
-    # A name in backticks may be relative to a folder of the repository: `ir.py`, `program/ir.py`.
     files = {x.rstrip("/") for x in re.findall(r"`([\w./-]+\.(?:py|md))`", text)}
-    ends = {str(p)[-len(x) - 1 :] for p in FILES for x in files} | {str(p) for p in FILES}
     dead = {x for x in dotted if not exists(x)}
     dead |= {x for x in roots if not list((ROOT / x).parent.glob((ROOT / x).name + "*"))}
-    dead |= {x for x in files if not {x, f"/{x}"} & ends and not (ROOT / x).exists()}
+    dead |= {x for x in files - ENDS if not (ROOT / x).exists()}
     return sorted(dead)
 
 
