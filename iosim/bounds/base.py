@@ -17,6 +17,7 @@ import numpy as np
 
 from iosim.base.arrays import Bools, Floats, Ints
 from iosim.base.errors import InputError, closest
+from iosim.base.rows import Values
 from iosim.base.validate import check_size
 from iosim.bounds.classes import WIDE, BoundClass, covers
 from iosim.bounds.terms import (
@@ -367,7 +368,7 @@ class Bound:
             words = lowered(self.numeric(Arrays(form, wide)))
         return np.maximum(0.0, words)
 
-    def _checked(self, form: Form, sizes: Mapping[str, Any], terms: Arrays, words: Any) -> Any:
+    def _checked(self, form: Form, sizes: Values, terms: Arrays, words: Any) -> Any:
         """The same words, those of large numbers evaluated again in fractions."""
         large = np.broadcast_to(_large(terms, words), words.shape)
         if not large.any():

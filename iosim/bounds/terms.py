@@ -17,6 +17,7 @@ import numpy as np
 
 from iosim.base.arrays import Floats
 from iosim.base.errors import InputError
+from iosim.base.rows import Values
 from iosim.base.validate import LARGEST_SIZE
 from iosim.core.problem import PROBLEMS, WHOLE, Arithmetic, Form
 
@@ -92,7 +93,7 @@ def lowered(values: Any) -> Any:
 _CHUNK = 1 << 15
 
 
-def in_chunks(words: Callable[..., Any], sizes: Mapping[str, Any]) -> Floats:
+def in_chunks(words: Callable[..., Any], sizes: Values) -> Floats:
     """A function of float64 arrays by name, of arrays that broadcast, some points at a time.
 
     Raises InputError if they do not broadcast.
@@ -131,7 +132,7 @@ class Terms:
     min: Callable[[Any, Any], Any] = np.minimum
     larger: Callable[[Any, Any], Any] = np.maximum
 
-    def __init__(self, sizes: Mapping[str, Any]) -> None:
+    def __init__(self, sizes: Values) -> None:
         self._sizes = dict(sizes)
 
     def __getattr__(self, name: str) -> Any:
@@ -192,7 +193,7 @@ class Close(Exact):
 class Arrays(Terms):
     """NumPy float64: one formula over many points."""
 
-    def __init__(self, form: Form, sizes: Mapping[str, Any]) -> None:
+    def __init__(self, form: Form, sizes: Values) -> None:
         floats = {name: _real(v) for name, v in sizes.items()}
         # What a mask leaves may be a small difference of large numbers.
         exact = floats if form.mask is None else {x: _to_integers(v) for x, v in sizes.items()}

@@ -36,6 +36,7 @@ Variable: TypeAlias = Tile | Span | str
 Loops: TypeAlias = Mapping[Tile, Loop]
 # Sizes, and where tiles begin and end: numbers, or arrays of them.
 Env: TypeAlias = Mapping[Any, Any]
+Extents: TypeAlias = tuple[Any, ...]
 
 
 def extent(x: Plain, env: Env) -> Any:

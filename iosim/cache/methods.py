@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from iosim.base.compiled import available
 from iosim.base.errors import InputError, closest
 from iosim.base.progress import count_done
+from iosim.base.rows import Values
 from iosim.cache import tiles
 from iosim.cache.closed import loads, misses, reuse
 from iosim.cache.curves import STACKS, curve
@@ -244,7 +245,7 @@ def _by_stream(stream: Stream, family: CacheFamily) -> CacheWords:
             f"a trace whose addresses are {stream.unit} is replayed at chosen capacities: give "
             "--capacity, like 4096,65536, and no --sample"
         )
-    moved: Mapping[str, Any]
+    moved: Values
     if rooms is None:
         return _at_every_capacity(seen, family)
     if family.sample is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,9 +12,10 @@ import numpy as np
 from iosim.base.arrays import Ints
 from iosim.base.compiled import worth
 from iosim.base.errors import InputError, closest
+from iosim.base.rows import Values
 from iosim.base.validate import check_size
 from iosim.cache import layouts as layouts_
-from iosim.cache.address_map import Env, Ground, Loops, Placed, row_strides
+from iosim.cache.address_map import Env, Extents, Ground, Loops, Placed, row_strides
 from iosim.cache.boxes import BoxKind
 from iosim.cache.layouts import Layouts, Tiled, strides
 from iosim.cache.phases import Phased, UnknownError
@@ -45,7 +46,7 @@ def touches(
     unit: Unit = "words",
     line_words: int = 1,
     layouts: Layouts | None = None,
-    positions: Mapping[str, Any] | None = None,
+    positions: Values | None = None,
     chunk: int = CHUNK,
 ) -> Stream:
     """Every operand reference of an instance in order of execution, local arrays included.
@@ -87,7 +88,7 @@ def transfers(
     unit: Unit = "words",
     line_words: int = 1,
     layouts: Layouts | None = None,
-    positions: Mapping[str, Any] | None = None,
+    positions: Values | None = None,
     chunk: int = CHUNK,
 ) -> Stream:
     """The explicit loads and stores of an instance, box by box: reads and writes of tensors.
@@ -109,7 +110,7 @@ def items(
     unit: Unit = "words",
     line_words: int = 1,
     layouts: Layouts | None = None,
-    positions: Mapping[str, Any] | None = None,
+    positions: Values | None = None,
     chunk: int = CHUNK,
 ) -> tuple[tuple[Stream, ...], ...]:
     """The transfers of each program instance: of every node at the top, its grid's items.
@@ -155,7 +156,7 @@ def count(instance: Instance) -> int:
 
 
 def boxes(
-    instance: Instance, *, positions: Mapping[str, Any] | None = None
+    instance: Instance, *, positions: Values | None = None
 ) -> Iterator[tuple[Ints, list[BoxKind], int]]:
     """The boxes that `touches` passes over, in place of their words.
 
@@ -181,7 +182,7 @@ def _stream(
     unit: Unit,
     line_words: int,
     layouts: Layouts | None,
-    positions: Mapping[str, Any] | None,
+    positions: Values | None,
     chunk: int,
 ) -> Stream:
     known = _Known.of(instance, plan, unit, line_words, layouts, positions)
@@ -225,7 +226,7 @@ class _Known:
         unit: Unit,
         line_words: int,
         layouts: Layouts | None,
-        positions: Mapping[str, Any] | None,
+        positions: Values | None,
     ) -> _Known:
         if not isinstance(instance, Instance):
             raise InputError(f"a stream of {type(instance).__name__}: bind() a program first")
@@ -271,7 +272,7 @@ class _Known:
         )
 
 
-def _positions(instance: Instance, body: Body, given: Mapping[str, Any] | None) -> dict[str, Ints]:
+def _positions(instance: Instance, body: Body, given: Values | None) -> dict[str, Ints]:
     """The words of tensors that say where to read, checked."""
     needed = {x.tensor for x in positions_in(body)}
     for name in given or {}:
@@ -347,14 +348,14 @@ class _Rows:
     def __call__(
         self,
         part: Piece,
-        extents: tuple[Any, ...],
+        extents: Extents,
         env: Env,
         loops: Loops,
         times: Any,
     ) -> int:
         return total(times, self._rows(part, extents))
 
-    def _rows(self, part: Piece, extents: tuple[Any, ...]) -> Any:
+    def _rows(self, part: Piece, extents: Extents) -> Any:
         if not extents:
             return 1
         along = len(extents) - 1
@@ -383,14 +384,14 @@ class _Lines:
     def __call__(
         self,
         part: Piece,
-        extents: tuple[Any, ...],
+        extents: Extents,
         env: Env,
         loops: Loops,
         times: Any,
     ) -> int:
         return total(times, self._each(part, extents, env, loops))
 
-    def _each(self, part: Piece, extents: tuple[Any, ...], env: Env, loops: Loops) -> Any:
+    def _each(self, part: Piece, extents: Extents, env: Env, loops: Loops) -> Any:
         if not self.aligned or not self.ground.on_lines(part, env, loops):
             self.aligned = False
             return 0

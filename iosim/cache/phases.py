@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.base.arrays import Ints
-from iosim.cache.address_map import Env, Ground, Loops, extent, placed, resolved
+from iosim.cache.address_map import Env, Extents, Ground, Loops, extent, placed, resolved
 from iosim.cache.boxes import BoxKind
 from iosim.cache.layouts import Tiled
 from iosim.cache.references import Piece
@@ -58,7 +58,7 @@ class Phased:
     def __call__(
         self,
         part: Piece,
-        extents: tuple[Any, ...],
+        extents: Extents,
         env: Env,
         loops: Loops,
         times: Any,

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import functools
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -47,6 +47,7 @@ from iosim.base.arrays import Bools, Ints
 from iosim.base.compiled import built, interruptible
 from iosim.base.errors import InputError
 from iosim.base.memory import check_room
+from iosim.base.rows import Values
 from iosim.base.validate import check_size
 from iosim.cache.address_ranges import atoms, distinct, runs_of, spread
 from iosim.cache.boxes import BoxKind, offsets
@@ -85,7 +86,7 @@ class Passes:
 
 
 def passes(
-    instance: Instance, *, positions: Mapping[str, Any] | None = None, watch: Watch = unwatched
+    instance: Instance, *, positions: Values | None = None, watch: Watch = unwatched
 ) -> Passes:
     """The passes of an instance over whole tiles.
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from iosim.base.arrays import Ints
 from iosim.base.errors import InputError
-from iosim.cache.address_map import Env, Loops, extent, resolved
+from iosim.cache.address_map import Env, Extents, Loops, extent, resolved
 from iosim.cache.references import Body, Piece, Position, Repeat, Straight, Touch
 from iosim.core.program import space
 from iosim.core.program.block_masks import masks, numbered_tiles
@@ -41,7 +41,7 @@ class Counter(Protocol):
     def __call__(
         self,
         part: Piece,
-        extents: tuple[Any, ...],
+        extents: Extents,
         env: Env,
         loops: Loops,
         times: Any,
@@ -107,7 +107,7 @@ class Measure:
             if part.shape is not None:
                 self._grow(part.name, tuple(extent(x, env) for x in part.shape), times)
 
-    def _grow(self, name: str, shape: tuple[Any, ...], times: Any) -> None:
+    def _grow(self, name: str, shape: Extents, times: Any) -> None:
         runs = np.greater(times, 0)
         words, rows = words_of(shape), words_of(shape[:-1])
         longest = shape[-1] if shape else 1
@@ -195,12 +195,12 @@ def lanes(program: Program) -> frozenset[Tile]:
     return space.named_tiles(program) | numbered_tiles(program)
 
 
-def words(part: Piece, extents: tuple[Any, ...], env: Env, loops: Loops, times: Any) -> int:
+def words(part: Piece, extents: Extents, env: Env, loops: Loops, times: Any) -> int:
     """A counter of words."""
     return total(times, words_of(extents))
 
 
-def parts(part: Piece, extents: tuple[Any, ...], env: Env, loops: Loops, times: Any) -> int:
+def parts(part: Piece, extents: Extents, env: Env, loops: Loops, times: Any) -> int:
     """A counter of parts that have words."""
     return total(times, np.minimum(words_of(extents), 1))
 
@@ -215,7 +215,7 @@ def group_lanes(sizes: Sequence[Ints]) -> tuple[list[list[int]], Ints]:
     return kinds.tolist(), kind.reshape(-1)
 
 
-def words_of(shape: tuple[Any, ...]) -> Any:
+def words_of(shape: Extents) -> Any:
     """The words of a box.  Raises InputError where they are more than `MOST`."""
     if any(isinstance(x, np.ndarray) for x in shape):
         words = np.max(math.prod((np.asarray(x, float) for x in shape), start=np.float64(1)))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Rows, Values
 from iosim.bounds import CLASSES, bound_class
 from iosim.bounds.classes import WIDE, covers
 from iosim.cli import options as opt
@@ -61,7 +62,7 @@ def bounds(
     chosen = opt.kind_of(sizes) if kind is None else known_kind(kind, PROBLEMS)
     problem = opt.problem_from(chosen, sizes, model)
     classes = list(CLASSES) if klass is None else [bound_class(klass).name]
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     for words in opt.memories_from(M, dtype):
         found = bounds_for(problem, words)
         largest = largest_of(found, classes)
@@ -80,12 +81,12 @@ def bounds(
             _print_bounds(some, several)
 
 
-def _exact(row: Mapping[str, Any], kind: str) -> bool:
+def _exact(row: Values, kind: str) -> bool:
     return (row["strength"], row["kind"]) == ("exact", kind)
 
 
 # How bounds are listed: the title of a table, and which bounds are in it.
-_GROUPS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+_GROUPS: dict[str, Callable[[Values], bool]] = {
     "the largest lower bound of each class, in words (stationary is part of once):": (
         lambda row: bool(row["largest_of"])
     ),
@@ -99,7 +100,7 @@ _GROUPS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 }
 
 
-def _print_bounds(rows: Sequence[Mapping[str, Any]], several: bool) -> None:
+def _print_bounds(rows: Sequence[Values], several: bool) -> None:
     """A table of bounds of one group; the values of asymptotic ones are inside Ω or O."""
     largest = bool(rows[0]["largest_of"])
     exact, classed = rows[0]["strength"] == "exact", not _exact(rows[0], "upper")
@@ -196,8 +197,7 @@ def tightness(
         opt.print_json(rows[0] if len(rows) == 1 else rows)
         return
     _print_points(points, klass, of_class=entry is None)
-    if out is not None:
-        click.echo(f"wrote {', '.join(map(str, made))}")
+    opt.print_written(made)
 
 
 def _compared(schedule: str | None, klass: str) -> Algorithm | None:

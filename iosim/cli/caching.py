@@ -9,6 +9,7 @@ import click
 
 from iosim.base.errors import InputError
 from iosim.base.progress import count_done
+from iosim.base.rows import Row, Rows
 from iosim.base.writing import out_dir, publish
 from iosim.cache import POLICIES, CacheFamily, CacheWords, Stream, count_words, touches
 from iosim.cache.files import check_target, form_of, read_trace, write_trace
@@ -29,6 +30,13 @@ ELSEWHERE = {
     "stream": "OPT at every capacity counts loads only; give --capacity 4Ki,64Ki for the rest",
 }
 
+policy = click.option(
+    "--policy",
+    metavar="NAME",
+    default="lru",
+    help=f"what decides which lines stay: {', '.join(POLICIES)}",
+)
+
 
 @click.command()
 @click.argument("schedule", required=False, type=opt.SCHEDULE)
@@ -43,12 +51,7 @@ ELSEWHERE = {
     "--capacity", metavar="WORDS,…|all", help="capacity of the cache; by default M, or all"
 )
 @click.option("--line", "line_words", default="1", metavar="WORDS", help="words in a line")
-@click.option(
-    "--policy",
-    metavar="NAME",
-    default="lru",
-    help=f"what decides which lines stay: {', '.join(POLICIES)}",
-)
+@policy
 @click.option("--ways", metavar="INT", help="lines per set; by default all: fully associative")
 @click.option(
     "--write",
@@ -143,8 +146,7 @@ def cache(
         return
     click.echo(head)
     _print(result)
-    if made:
-        click.echo(f"wrote {', '.join(map(str, made))}")
+    opt.print_written(made)
 
 
 def _family(words: int | None, given: dict[str, Any]) -> CacheFamily:
@@ -170,7 +172,7 @@ def _read(trace: Path, line: int) -> Stream:
     return stream
 
 
-def _to_dict(found: CacheWords) -> dict[str, Any]:
+def _to_dict(found: CacheWords) -> Row:
     """For scripts."""
     names = ("capacities", "loads", "write_backs", "flush")
     more = ("loads_error", "lines") if found.method == "sample" else ("misses",)
@@ -187,7 +189,7 @@ def _check_figure(family: CacheFamily, mask: str | None, out: Path) -> None:
     out_dir(out, keep=False, files=FILES)
 
 
-def _slope(found: Algorithm, problem: Any, instance: Instance) -> list[dict[str, Any]]:
+def _slope(found: Algorithm, problem: Any, instance: Instance) -> Rows:
     """The rows of the figure, with what it says of the schedule."""
     stream = touches(instance)
     if stream.length > LONG:
@@ -245,7 +247,7 @@ def _layouts(text: str | None) -> dict[str, str]:
     return found
 
 
-def _print(result: dict[str, Any]) -> None:
+def _print(result: Row) -> None:
     if "tiles" in result:
         tiles = ", ".join(f"{name} = {value:,}" for name, value in result["tiles"].items())
         click.echo(f"tiles  {tiles}")

@@ -11,6 +11,7 @@ import click
 
 from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, IosimError, closest
+from iosim.base.rows import Row, Values
 from iosim.base.validate import check_size
 from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
@@ -123,7 +124,7 @@ class _Counted:
     """What one schedule moves, for scripts and for people."""
 
     algorithm: Algorithm
-    result: dict[str, Any]
+    result: Row
     at: PeakAt | None
 
 
@@ -202,7 +203,7 @@ def _count_schedule(
     problem: Any,
     words: int,
     tiles: str,
-    masks: Mapping[str, Any],
+    masks: Values,
     engine: str,
     dtype: str | None,
 ) -> _Counted:
@@ -217,7 +218,7 @@ def _count_schedule(
             max(words, peak(choice.instance)),
             tick=lambda done, of: show_line(part_done(done, of, "words")),
         )
-    result: dict[str, Any] = {
+    result: Row = {
         "algorithm": entry.name,
         "engine": engine,
         "problem": problem.as_dict,
@@ -288,7 +289,7 @@ def _print_counts(found: list[_Counted], problem: Any, details: bool) -> None:
             click.echo(f"tiles of {one.result['algorithm']}: {_tiles(one.result)}")
 
 
-def _tiles(result: Mapping[str, Any]) -> str:
+def _tiles(result: Values) -> str:
     return ", ".join(f"{name} = {value}" for name, value in result["tiles"].items())
 
 

@@ -10,6 +10,7 @@ import click
 
 from iosim.base.cells import cell
 from iosim.base.errors import InputError
+from iosim.base.rows import Row, Rows
 from iosim.base.validate import check_size
 from iosim.cli import options as opt
 from iosim.cli.renames import option
@@ -156,7 +157,7 @@ def _problem(entry: DeviceSchedule, P: int, typed: opt.Sizes, model: str | None)
     return cls(**given)
 
 
-def _links(report: DevicesReport) -> list[dict[str, Any]]:
+def _links(report: DevicesReport) -> Rows:
     """Links by the distance from sender to receiver."""
     P = report.instance.P
     found: dict[int, list[int]] = {}
@@ -241,7 +242,7 @@ def _us(seconds: float) -> str:
     return cell(int(value) if value >= 1000 else value)
 
 
-def _plain(report: DevicesReport, gpu: Hardware | None, dtype: str) -> dict[str, Any]:
+def _plain(report: DevicesReport, gpu: Hardware | None, dtype: str) -> Row:
     """For scripts: words, FLOP and seconds."""
     instance, counts, times = report.instance, report.counts, report.times
     return {

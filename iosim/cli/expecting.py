@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from iosim.base.errors import CapacityError, InputError
+from iosim.base.rows import Rows
 from iosim.cli import options as opt
 from iosim.core.tiling.gpu import gpu_tiles
 from iosim.core.units import parse_tiles, parse_words
@@ -145,7 +146,7 @@ def print_expected(what: Expectation, found: Sequence[Expected], others: int) ->
         click.echo(f"\nof other schedules, sizes or libraries: {others:,}")
 
 
-def to_dicts(found: Sequence[Expected]) -> list[dict[str, Any]]:
+def to_dicts(found: Sequence[Expected]) -> Rows:
     """For scripts."""
     return [
         {

@@ -120,7 +120,7 @@ def _memory(
 
 
 def _of_chain(typed: dict[str, Any], where: dict[str, Any], as_json: bool) -> None:
-    _only(typed, ("length", "words"), "a chain")
+    opt.check_options(typed, ("length", "words"), "a chain")
     if missing := [x for x in ("length", "words") if x not in typed]:
         raise InputError(f"a chain needs --{missing[0]}: give --length 1:16 --words 4Mi")
     n = parse_int("words", typed["words"])
@@ -146,7 +146,7 @@ def _of_model(
     as_json: bool,
     blocks: MarkedTiles | None,
 ) -> None:
-    _only(typed, _MODEL, "a model")
+    opt.check_options(typed, _MODEL, "a model")
     for needed in ("model", "phase", "N"):
         if needed not in typed:
             raise InputError(
@@ -166,7 +166,7 @@ def _of_model(
 
 
 def _of_file(written: Written, typed: dict[str, Any], where: dict[str, Any], as_json: bool) -> None:
-    _only(typed, _SEARCH, "a graph of one's own")
+    opt.check_options(typed, _SEARCH, "a graph of one's own")
     graph = written.graph
     opt.remark(opaque(graph))
     _of_graph(graph, graph.name, written.kernels() or None, typed, where, as_json)
@@ -273,12 +273,6 @@ def _layer(
     )
     (found,) = (s.graph for s in whole.parts if s.graph.name == f"{whole.name} {part}")
     return found, whole.routing
-
-
-def _only(typed: dict[str, Any], known: tuple[str, ...], what: str) -> None:
-    for x in typed:
-        if x not in known:
-            raise InputError(f"--{x.replace('_', '-')} is not of {what}: leave it out")
 
 
 def _title(text: str, where: dict[str, Any]) -> None:

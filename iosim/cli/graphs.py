@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Row, Rows
 from iosim.cli import options as opt
 from iosim.models.layers.graph import Graph, opaque
 from iosim.models.layers.writing import Groups
@@ -57,7 +57,7 @@ def _from(source: str) -> tuple[Graph, Groups]:
     return written.graph, written.groups
 
 
-def kinds() -> list[dict[str, Any]]:
+def kinds() -> Rows:
     """The kinds of operators, a row each."""
 
     def several(number: int | None, fewer: int = 0) -> str:
@@ -79,7 +79,7 @@ def kinds() -> list[dict[str, Any]]:
     ]
 
 
-def to_dict(graph: Graph, groups: Groups) -> dict[str, Any]:
+def to_dict(graph: Graph, groups: Groups) -> Row:
     """For scripts."""
     return {
         "name": graph.name,
@@ -115,7 +115,7 @@ def _sums(operators: Sequence[Operator]) -> dict[str, int]:
     }
 
 
-def _row(op: Operator) -> dict[str, Any]:
+def _row(op: Operator) -> Row:
     return {
         "name": op.name,
         "kind": op.kind.name,

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import click
 
 from iosim.base.errors import InputError
-from iosim.cache import POLICIES, CacheFamily, count_words
+from iosim.cache import CacheFamily, count_words
 from iosim.cli import options as opt
+from iosim.cli.caching import policy
 from iosim.cli.launching import launch_options, read_launch, read_pairs, read_value
 from iosim.core.units import parse_range, parse_words
 from iosim.kernel.closing import NoClosedForm
@@ -279,12 +280,7 @@ def print_count(answer: KernelCount) -> None:
     help="bytes that the cache holds: 50MiB, or several",
 )
 @click.option("--line-bytes", "line", default="32", metavar="BYTES", help="bytes in a line")
-@click.option(
-    "--policy",
-    default="lru",
-    metavar="NAME",
-    help=f"what decides which lines stay: {', '.join(POLICIES)}",
-)
+@policy
 @click.option(
     "--resident", type=opt.Integer(1), default=1, help="programs that run at once, in lockstep"
 )

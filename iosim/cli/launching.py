@@ -10,6 +10,7 @@ import click
 
 from iosim.base.errors import InputError
 from iosim.base.reading import read_mask
+from iosim.base.rows import Values
 from iosim.kernel.launch import KernelCall, describe_launch
 from iosim.kernel.source import KernelSource, load_kernel
 
@@ -83,7 +84,7 @@ def read_launch(
     arrays = {name: read_mask(file) for name, file in read_pairs("--data", data)}
     tensors = dict(read_pairs("--desc", descriptors))
 
-    def describe(more: Mapping[str, Any], sizes: Mapping[str, int] | None = None) -> KernelCall:
+    def describe(more: Values, sizes: Mapping[str, int] | None = None) -> KernelCall:
         every = {**numbers, **(sizes or {})}
         return describe_launch(source, grid, every, kinds, {**own, **more}, arrays, tensors)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 import click
 
 from iosim.base.cells import cell
+from iosim.base.rows import Row
 from iosim.cli import options as opt
 from iosim.models.hardware import MACHINES, NO_SOURCE, Hardware
 from iosim.models.hardware.record import format_number
@@ -75,7 +75,7 @@ def _row(one: Hardware) -> list[str]:
     return [one.name, *(NO_SOURCE if x is None else f"{x:.6g}" for x in values)]
 
 
-def _to_dict(one: Hardware) -> dict[str, Any]:
+def _to_dict(one: Hardware) -> Row:
     """For scripts: all fields, in base units, with a source or ``no source`` for each number."""
     return asdict(one) | {
         "ridge_flop_per_byte": {dtype: one.ridge_for(dtype) for dtype in one.peaks},

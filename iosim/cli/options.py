@@ -8,7 +8,7 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Integral
 from pathlib import Path
@@ -19,6 +19,7 @@ import click
 from iosim.base.cells import cell, printable
 from iosim.base.errors import InputError, closest
 from iosim.base.reading import read_mask
+from iosim.base.rows import Values
 from iosim.base.validate import LARGEST_SIZE
 from iosim.cli.layout import layout
 from iosim.cli.renames import option
@@ -427,6 +428,13 @@ def problem_from(kind: str, given: Sizes, model: str | None = None) -> Any:
     return noted(cls(**told))
 
 
+def check_options(given: Iterable[str], known: Collection[str], of: str) -> None:
+    """Raise InputError for a given option that is none of those known."""
+    for name in given:
+        if name not in known:
+            raise InputError(f"{spelt(name)[0]} is not of {of}: leave it out")
+
+
 def experts_from(text: str) -> str | int:
     """A choice of `iosim.models.layers.routing` as it is typed."""
     return parse_int("experts", text) if text[:1].isdigit() else text
@@ -600,6 +608,12 @@ def _require_M(M: str | None) -> str:
     return M
 
 
+def print_written(paths: Sequence[Path]) -> None:
+    """Say which files were written, if any."""
+    if paths:
+        click.echo(f"wrote {', '.join(map(str, paths))}")
+
+
 def print_json(value: Any) -> None:
     """Print a value for scripts."""
     click.echo(json_text(value))
@@ -652,7 +666,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     click.echo(layout(columns, rows, width()))
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> None:
+def print_rows(rows: Sequence[Values], columns: Sequence[str] = ()) -> None:
     """Print rows with some of their columns, or all, and name those that are left out."""
     every = dict.fromkeys(name for row in rows for name in row)
     shown = columns or tuple(every)

@@ -12,6 +12,7 @@ import click
 
 from iosim.base.errors import InputError
 from iosim.base.renamed import format_renaming
+from iosim.base.rows import Values
 from iosim.cli import options as opt
 from iosim.cli.launching import launch_options, read_optional_launch
 from iosim.gpu.profiling.kernels import ProfiledKernel, kernels
@@ -173,7 +174,7 @@ def _read_comparison(
     triton_kernel: str | None,
     sizes: opt.Sizes,
     more: Mapping[str, str | None],
-    launch: Mapping[str, Any],
+    launch: Values,
 ) -> Expectation | CountedLaunch | None:
     """What is compared with; InputError for two, and for options of one that isn't asked for."""
     if triton_kernel is not None and "::" not in triton_kernel:  # as it was called before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ import click
 
 from iosim.base.dtypes import word_bytes
 from iosim.base.errors import InputError, closest
+from iosim.base.rows import Row, Rows, Values
 from iosim.cli import options as opt
 from iosim.cli.renames import option
 from iosim.core.problem import MarkedTiles
@@ -42,7 +43,7 @@ class _Answer:
     title: str
     found: Roofline
     sentence: str = ""
-    more: Mapping[str, Any] = field(default_factory=dict)
+    more: Values = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -145,17 +146,9 @@ def roofline(
         opt.print_json(_to_dict(answer))
     else:
         _print(answer, operators=operators or model is None)
-        if made:
-            click.echo(f"wrote {', '.join(map(str, made))}")
+        opt.print_written(made)
     for note in (*answer.notes, *_bounds(answer.found)):
         opt.remark(note)
-
-
-def _only(given: Mapping[str, str], known: Collection[str], of: str) -> None:
-    """InputError for what was typed and means nothing here."""
-    for name in given:
-        if name not in known:
-            raise InputError(f"{opt.spelt(name)[0]} is not of {of}: leave it out")
 
 
 def _bounds(found: Roofline) -> Iterator[str]:
@@ -215,7 +208,7 @@ def _unknown(roof: Roof) -> tuple[str, ...]:
 def _of_graph(written: Written, given: Mapping[str, str], roof: Roof) -> _Answer:
     from iosim.models.roofline.work import works
 
-    _only(given, ("fusion", "no_online_softmax", "schedule"), "a graph")
+    opt.check_options(given, ("fusion", "no_online_softmax", "schedule"), "a graph")
     graph, schedule = written.graph, given.get("schedule")
     fusion: Any = given.get("fusion", "none")
     if fusion == "file" and not (fusion := written.kernels()):
@@ -266,7 +259,7 @@ def _of_model(
     from iosim.models.roofline.work import L2_DRAM, works_of
 
     opt.remark_assumed(name)
-    _only(given, _OF_MODEL, "a model")
+    opt.check_options(given, _OF_MODEL, "a model")
     if missing := [x for x in ("phase", "N") if x not in given]:
         them = "it" if len(missing) == 1 else "them"
         choices = f" (phases: {', '.join(PHASES)})" * ("phase" in missing)
@@ -329,7 +322,7 @@ def _of_model(
     return _Answer(title, found, text, more, tuple(x for x in notes if x))
 
 
-def _to_dict(answer: _Answer) -> dict[str, Any]:
+def _to_dict(answer: _Answer) -> Row:
     """For scripts."""
     found = answer.found
     return {
@@ -385,7 +378,7 @@ def _print(answer: _Answer, *, operators: bool) -> None:
         _print_sums(found)
 
 
-def _print_operators(rows: list[dict[str, Any]]) -> None:
+def _print_operators(rows: Rows) -> None:
     """A table for each part."""
     parts = dict.fromkeys((r["part"], r["times"]) for r in rows)
     for part, times in parts:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Row
 from iosim.cli import options as opt
 from iosim.core.algorithms import algorithm
 from iosim.core.tiling.rules import choose_tiles
@@ -121,7 +120,7 @@ def l2(
     click.echo(sentence(answer, machine.cache))
 
 
-def _to_dict(answer: Reads) -> dict[str, Any]:
+def _to_dict(answer: Reads) -> Row:
     """For scripts: bytes have their boundary in their names."""
     rows = answer.rows
     safe = answer.safe_programs

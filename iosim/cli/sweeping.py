@@ -11,6 +11,7 @@ import click
 
 from iosim.base.errors import InputError
 from iosim.base.progress import track
+from iosim.base.rows import Rows
 from iosim.cli import options as opt
 from iosim.cli.watching import part_done, watching
 from iosim.core.algorithms import algorithm
@@ -161,10 +162,10 @@ def query(sql: str, paths: Sequence[Path], as_json: bool) -> None:
         click.echo(f"{many - len(shown):,} rows more: add LIMIT, or --json")
 
 
-def _values(batch: Any) -> list[dict[str, Any]]:
+def _values(batch: Any) -> Rows:
     """The rows of a batch; InputError for a value that Python has no kind for."""
     try:
-        rows: list[dict[str, Any]] = batch.to_pylist()
+        rows: Rows = batch.to_pylist()
     except (OverflowError, ValueError) as error:
         raise InputError(
             f"the answer has a date or a time that can't be shown ({error}): cast it, like "

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Values
 from iosim.cli import options as opt
 from iosim.cli.kinds import known_kind, problem_kind
 from iosim.cli.renames import option
@@ -61,7 +62,7 @@ def verify(
     from iosim.report.inputs import read_inputs
 
     problem_of = PROBLEMS[known_kind(kind, opt.ATTENTIONS)]
-    hbm: Mapping[str, Any] | None = None
+    hbm: Values | None = None
     if input is not None:
         if model is not None:
             raise InputError(f"{input} has sizes of its own: leave --model out")
@@ -99,7 +100,7 @@ def verify(
     if runs:
         _print_runs(report)
     _print_schedules(report)
-    click.echo(f"wrote {', '.join(map(str, made))}")
+    opt.print_written(made)
     for failure in report.failures:
         click.echo(f"FAILED: {failure}", err=True)
     checked = f"{len(report.points)} runs, {len(report.failures)} failures"

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
 
 from iosim.base.display import Displayed
 from iosim.base.errors import InputError, closest
+from iosim.base.rows import Values
 
 FEW, LONG = 40, 200  # names that a message lists, and characters of a name that it shows
 MOST = 2**40  # words of one vertex
@@ -157,7 +157,7 @@ def check_memory(dag: Dag, M: int, partial: bool = False) -> None:
         )
 
 
-def unknown(vertex: object, known: Mapping[str, Any]) -> InputError:
+def unknown(vertex: object, known: Values) -> InputError:
     """The error that names a vertex that a graph lacks; it lists the others where they are few."""
     near = closest(str(vertex)[:LONG], known)
     if len(known) > FEW and near.startswith("known"):
@@ -187,7 +187,7 @@ iosim.pebbling.pyramid(3)
         )
 
 
-def checked_words(preds: Mapping[str, Any], words: Sequence[object]) -> tuple[int, ...]:
+def checked_words(preds: Values, words: Sequence[object]) -> tuple[int, ...]:
     """Words of vertices, all ones by default; raises InputError for what is no such number."""
     if not words:
         return (1,) * len(preds)

@@ -66,13 +66,9 @@ class Expander:
         half = len(s) // 2
         first, second = self(s.take(slice(half)), slack), self(s.take(slice(half, None)), slack)
         numbers = np.arange(half, len(s))
-        return Children(
-            concat([first.states, second.states.under(numbers)]),
-            np.concatenate((first.rise, second.rise)),
-            np.concatenate((first.op, second.op)),
-            np.concatenate((first.evicted, second.evicted)),
-            np.concatenate((first.stored, second.stored)),
-        )
+        both = concat([first.states, second.states.under(numbers)])
+        columns = ((x.rise, x.op, x.evicted, x.stored) for x in (first, second))
+        return Children(both, *map(np.concatenate, zip(*columns, strict=True)))
 
     def choices(self, cand: Words, over: Ints, ways: int = 1) -> tuple[Ints, Words]:
         """The sets that may be evicted."""

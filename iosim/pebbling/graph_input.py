@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Values
 from iosim.pebbling.dag import Dag, short, unknown
 from iosim.pebbling.maker import check_reach
 
@@ -169,7 +170,7 @@ def _check_weight(value: object, what: str) -> int:
     return value
 
 
-def weight(attributes: Mapping[str, Any], at: str) -> object:
+def weight(attributes: Values, at: str) -> object:
     """The weight among a vertex's or an edge's attributes, None where there is none.
 
     Raises InputError where two attributes contradict each other.
@@ -186,7 +187,7 @@ def weight(attributes: Mapping[str, Any], at: str) -> object:
     return found[0] if found else None
 
 
-def marked(attributes: Mapping[str, Any], name: str, at: str) -> bool:
+def marked(attributes: Values, name: str, at: str) -> bool:
     """Whether a vertex is marked, as an output say; raises InputError where that is neither yes
     nor no.
 
@@ -260,7 +261,7 @@ def drawn_from_networkx(graph: Any, at: str = "") -> Drawn:
     )
 
 
-def vertex(id: object, attributes: Mapping[str, Any], at: str) -> Vertex:
+def vertex(id: object, attributes: Values, at: str) -> Vertex:
     """A vertex with what its attributes say."""
     output, sum_ = (marked(attributes, name, at) for name in ("output", "sum"))
     return Vertex(id, weight(attributes, at), output, sum_, at)

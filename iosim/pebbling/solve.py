@@ -13,11 +13,11 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from iosim.base.display import Tabled
 from iosim.base.errors import InputError
 from iosim.base.memory import resident_bytes
+from iosim.base.rows import Row
 from iosim.base.validate import check_size
 from iosim.pebbling.dag import Dag, check_dag, check_memory
 from iosim.pebbling.game import Game, Move
@@ -71,7 +71,7 @@ class Optimum(Tabled):
         """Whether the cost is proved to be the least."""
         return self.cost == self.lower_bound
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Row:
         """What ``iosim optimal --json`` prints."""
         return {
             "dag": self.dag.name,

@@ -60,12 +60,8 @@ def concat(parts: list[States]) -> States:
     """All rows of one or more tables."""
     if len(parts) == 1:
         return parts[0]
-    return States(
-        np.concatenate([p.A for p in parts]),
-        np.concatenate([p.R for p in parts]),
-        np.concatenate([p.D for p in parts]),
-        np.concatenate([p.parent for p in parts]),
-    )
+    columns = ((p.A, p.R, p.D, p.parent) for p in parts)
+    return States(*map(np.concatenate, zip(*columns, strict=True)))
 
 
 def distinct(states: States) -> tuple[Ints, Words]:

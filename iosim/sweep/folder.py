@@ -21,7 +21,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +30,7 @@ from iosim.base import provenance
 from iosim.base.display import Displayed, call_by_path
 from iosim.base.errors import InputError, IosimError
 from iosim.base.reading import parse
+from iosim.base.rows import Row, Values
 from iosim.sweep.caches import EXPLICIT
 from iosim.sweep.files import Damaged, read_regular, write_in_place, writing
 from iosim.sweep.grid import Sweep
@@ -90,7 +91,7 @@ class Folder(Displayed):
     """
 
     path: Path
-    manifest: Mapping[str, Any]
+    manifest: Values
     html_by = "iosim.report.views:folder"
 
     def __repr__(self) -> str:
@@ -116,7 +117,7 @@ class Folder(Displayed):
         return found
 
     @classmethod
-    def _make(cls, path: Path, told: dict[str, Any]) -> Folder:
+    def _make(cls, path: Path, told: Row) -> Folder:
         parquet()  # say that it is missing before anything is made
         with writing(path):
             if not os.path.lexists(path / MANIFEST):
@@ -211,7 +212,7 @@ class Folder(Displayed):
             return f"iosim collect {self.path} sets broken shards aside and counts what is missing"
         return "move it away, and combine its sources again"
 
-    def write(self, name: int | str, table: Any, tags: Mapping[str, Any]) -> None:
+    def write(self, name: int | str, table: Any, tags: Values) -> None:
         """Write a shard; when this returns, it survives a crash.
 
         Raises IosimError where the disk refuses; nothing is left half-written.
@@ -386,7 +387,7 @@ def _parquet(data: bytes) -> Any:
         raise Damaged(str(error).splitlines()[0][:120]) from None
 
 
-def _tags(file: Any) -> dict[str, Any]:
+def _tags(file: Any) -> Row:
     try:
         told = parse((file.schema_arrow.metadata or {})[b"iosim"].decode(), "JSON")
     except (KeyError, UnicodeDecodeError, InputError):

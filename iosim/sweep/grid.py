@@ -23,6 +23,7 @@ from iosim.base.errors import InputError, closest
 from iosim.base.reading import read_toml
 from iosim.base.renamed import renamed
 from iosim.base.revision import REVISION, __version__
+from iosim.base.rows import Row, Values
 from iosim.core.algorithms import algorithm, named
 from iosim.core.engines import engine as find_engine
 from iosim.core.problem import LIMITS, PROBLEMS, Family, Option, size_names
@@ -227,14 +228,14 @@ class Sweep:
         return cls.of(**(found | given))
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Sweep:
+    def from_dict(cls, told: Values) -> Sweep:
         """The inverse of `as_dict`."""
         pairs = {
             x: tuple((str(k), str(v)) for k, v in told.get(x, ())) for x in ("sizes", "options")
         }
         return cls(**{**told, "algorithms": tuple(told["algorithms"]), **pairs})
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Row:
         """For the manifest; options are in it where there are any, policies where one caches."""
         told = asdict(self)
         return {
@@ -334,7 +335,7 @@ class Sweep:
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
 
 
-def point_tiles(sweep: Sweep, block: Block, columns: Mapping[str, Any], rows: int) -> Iterator[str]:
+def point_tiles(sweep: Sweep, block: Block, columns: Values, rows: int) -> Iterator[str]:
     """The tiles of each point as its task names them."""
     names = [name for name, _ in block.axes if name not in block.sizes and name != "M"]
     if not names:
@@ -361,7 +362,7 @@ def _named(sweep: Sweep) -> tuple[Block, ...]:
             x.name: axis_values(x.name, given.get(x.name, str(x.default)))
             for x in entry.problem.axes()
         }
-        fixed: dict[str, Any] = {}
+        fixed: Row = {}
         for one in entry.problem.options():
             sizes |= {x: axis_values(x, given[x], least=one.least) for x in one.sizes if x in given}
             _check_divides(one, sizes)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from iosim.base.errors import InputError, IosimError
 from iosim.base.reading import parse
+from iosim.base.rows import Row, Values
 from iosim.core.counting.show import show
 from iosim.core.program.canonical import canonical
 from iosim.sweep.files import Damaged, read_regular
@@ -24,7 +24,7 @@ MANIFEST = "sweep.json"
 FORMAT = 2
 
 
-def declared(sweep: Sweep) -> dict[str, Any]:
+def declared(sweep: Sweep) -> Row:
     """The manifest of a sweep."""
     return _summed(
         {
@@ -39,12 +39,12 @@ def declared(sweep: Sweep) -> dict[str, Any]:
     )
 
 
-def combined() -> dict[str, Any]:
+def combined() -> Row:
     """The manifest of combined rows."""
     return _summed({"kind": "combined"})
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> Row:
     """What a directory's manifest says.
 
     Raises InputError for a directory that has none, that an older iosim wrote, or whose manifest
@@ -80,7 +80,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return dict(manifest)
 
 
-def _block_to_dict(block: Block) -> dict[str, Any]:
+def _block_to_dict(block: Block) -> Row:
     """A schedule in a manifest: its hash, its listing for people, and what was hashed."""
     return {
         "hash": block.hash,
@@ -94,12 +94,12 @@ def columns(fields: Any) -> dict[str, str]:
     return {field.name: str(field.type) for field in fields}
 
 
-def _summed(told: dict[str, Any]) -> dict[str, Any]:
+def _summed(told: Row) -> Row:
     told = {"format": FORMAT, **told}
     return told | {"sha256": _checksum(told)}
 
 
-def _checksum(told: Mapping[str, Any]) -> str:
+def _checksum(told: Values) -> str:
     """Of a manifest without its checksum."""
     rest = {k: v for k, v in told.items() if k != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

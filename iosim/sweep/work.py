@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from iosim.base.arrays import Floats, Ints
+from iosim.base.rows import Row, Values
 from iosim.bounds import best_lower_bound_many
 from iosim.core.algorithms import algorithm
 from iosim.core.counting.numbers import peak_many
@@ -150,7 +151,7 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
     tiles = list(point_tiles(sweep, block, columns, len(M)))
     head = head_text(block.hash, block.engine, block.policy, sweep.version, sweep.revision)
     points = zip(*(v.tolist() for v in sizes.values()), M.tolist(), tiles, strict=True)
-    given: dict[str, Any] = {
+    given: Row = {
         "hash": pa.array(hashes(head, sizes, points)).take(pa.array(keep)),
         "algorithm": block.name,
         "program": block.hash,
@@ -181,7 +182,7 @@ def _table(sweep: Sweep, shard: Shard) -> Any:
     return _fill_schema(schema(sweep), given, len(keep))
 
 
-def _fill_schema(fields: Any, given: Mapping[str, Any], rows: int) -> Any:
+def _fill_schema(fields: Any, given: Values, rows: int) -> Any:
     """A table of all fields: columns, texts that all rows share, and nulls for the others."""
     pa = pyarrow()
     arrays = []

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from iosim.base.arrays import Ints
 from iosim.base.errors import InputError, closest
+from iosim.base.rows import Values
 from iosim.base.validate import LARGEST_SIZE
 from iosim.core.counting.arrays import AtMost, OnArrays
 from iosim.core.counting.closed import Level, close, highest
@@ -134,7 +135,7 @@ def _marked(instance: Instance, level: Level) -> dict[Tile, int]:
     return {}
 
 
-def count_many(program: Program, columns: Mapping[str, Any]) -> dict[Key, Ints]:
+def count_many(program: Program, columns: Values) -> dict[Key, Ints]:
     """Count many instances at once.
 
     Args:
@@ -167,7 +168,7 @@ def count_many(program: Program, columns: Mapping[str, Any]) -> dict[Key, Ints]:
     return dict(zip(counts, words, strict=True))
 
 
-def peak_many(program: Program, columns: Mapping[str, Any]) -> Ints:
+def peak_many(program: Program, columns: Values) -> Ints:
     """The exact peaks of many instances at once; arguments and errors as for `count_many`.
 
     >>> from iosim import algorithm
@@ -226,7 +227,7 @@ def _evaluated(
     return found
 
 
-def magnitude(poly: Poly, columns: Mapping[str, Any]) -> Any:
+def magnitude(poly: Poly, columns: Values) -> Any:
     """The sum of the magnitudes of a polynomial's terms, in float64: at least its value.
 
     Args:
@@ -236,9 +237,7 @@ def magnitude(poly: Poly, columns: Mapping[str, Any]) -> Any:
     return np.asarray(Poly({m: abs(c) for m, c in poly.terms.items()}).evaluate(value), np.float64)
 
 
-def _columns(
-    program: Program, columns: Mapping[str, Any]
-) -> tuple[dict[str, NDArray[Any]], tuple[int, ...]]:
+def _columns(program: Program, columns: Values) -> tuple[dict[str, NDArray[Any]], tuple[int, ...]]:
     clean = check_columns(program, columns)
     return clean, np.broadcast_shapes(*(c.shape for c in clean.values()))
 
@@ -252,7 +251,7 @@ def check_named(program: Program, columns: object) -> None:
 
 
 def check_columns(
-    program: Program, columns: Mapping[str, Any], free: Collection[str] = ()
+    program: Program, columns: Values, free: Collection[str] = ()
 ) -> dict[str, NDArray[Any]]:
     """Columns as `bind` would take them, tiles clipped to their axis.
 

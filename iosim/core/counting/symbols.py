@@ -17,6 +17,7 @@ import sympy
 
 from iosim.base.display import Displayed
 from iosim.base.errors import InputError
+from iosim.base.rows import Values
 from iosim.core.counting.closed import Level, close, highest
 from iosim.core.counting.poly import Atom, Clip, Part, Row, Sum, Trips
 from iosim.core.counts import Counts, Key
@@ -69,7 +70,7 @@ class _Symbols:
         self,
         program: Program,
         open_: Mapping[Edge, Any] | None = None,
-        known: Mapping[str, Any] | None = None,
+        known: Values | None = None,
     ) -> None:
         self.program, self.open, self.known = program, dict(open_ or {}), known or {}
         self._least = leasts(program)
@@ -206,7 +207,7 @@ class Formula(Displayed):
         self,
         sizes: Mapping[str, int],
         tiles: Mapping[str, int],
-        masks: Mapping[str, Any] | None = None,
+        masks: Values | None = None,
     ) -> tuple[Counts, int]:
         """Evaluate counts and peak at numbers, as for `bind`; tiles are clipped to their axis.
 
@@ -219,7 +220,7 @@ class Formula(Displayed):
         return counts, _number(self.peak_words, at)
 
 
-def derive_words(program: Program, known: Mapping[str, Any] | None = None) -> dict[Key, Any]:
+def derive_words(program: Program, known: Values | None = None) -> dict[Key, Any]:
     """The words of a program by direction and tensor, as expressions.
 
     Args:

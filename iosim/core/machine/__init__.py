@@ -29,6 +29,7 @@ from iosim.core.counts import Counts
 from iosim.core.machine.interpreter import run_body
 from iosim.core.machine.places import Array, State
 from iosim.core.problem import check_positions, in_shape, joined_shape
+from iosim.core.problem.form import Hbm
 from iosim.core.program import space
 from iosim.core.program.block_masks import numbered_tiles
 from iosim.core.program.check import check
@@ -85,7 +86,7 @@ class Run(Tabled):
 def simulate(
     instance: Instance,
     machine: Machine,
-    hbm: Mapping[str, Array],
+    hbm: Hbm,
     *,
     lanes: int = LANES,
     tick: Callable[[int], object] | None = None,
@@ -155,7 +156,7 @@ def simulate(
 
 
 def _fill_memory(
-    program: Program, env: Mapping[str, int], hbm: Mapping[str, Array]
+    program: Program, env: Mapping[str, int], hbm: Hbm
 ) -> tuple[dict[str, Array], bool]:
     """Slow memory: inputs as given, all else undefined; and whether heads came as one axis."""
     memory: dict[str, Array] = {}

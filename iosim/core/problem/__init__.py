@@ -54,6 +54,7 @@ from iosim.core.problem.form import (
     Axis,
     Derived,
     Form,
+    Hbm,
     Mask,
     Option,
     Tensor,
@@ -155,7 +156,7 @@ def model(name: str) -> Attention:
     return MODELS[name][0]
 
 
-def max_error(got: Mapping[str, Array], want: Mapping[str, Array]) -> float:
+def max_error(got: Hbm, want: Hbm) -> float:
     """The largest ``|got − want| / max(1, max|want|)`` over all outputs.
 
     NaN counts as infinite, and so does a wrong shape.  Raises InputError unless both give arrays by

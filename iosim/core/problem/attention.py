@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from iosim.core.problem.form import Array, Form, Tensor, option
+from iosim.core.problem.form import Array, Form, Hbm, Tensor, Tensors, option
 from iosim.core.problem.scores import MaskedScores
 
 
@@ -46,8 +45,8 @@ class Attention(MaskedScores):
     )
 
     kind: ClassVar[str] = "attention"
-    inputs: ClassVar[tuple[Tensor, ...]] = tuple(Tensor(x, ("heads", "N", "d")) for x in "QKV")
-    outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("O", ("heads", "N", "d")),)
+    inputs: ClassVar[Tensors] = tuple(Tensor(x, ("heads", "N", "d")) for x in "QKV")
+    outputs: ClassVar[Tensors] = (Tensor("O", ("heads", "N", "d")),)
 
     @property
     def form(self) -> Form:
@@ -63,7 +62,7 @@ class Attention(MaskedScores):
         """Attention of these sizes."""
         return cls(N, d, heads)
 
-    def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+    def reference(self, hbm: Hbm) -> dict[str, Array]:
         """The textbook formula in float64, a block of rows at a time to bound memory.
 
         Q may be (heads, N, d), too, where a program's is (kv_heads, group, N, d); O has the same
@@ -78,7 +77,7 @@ class Attention(MaskedScores):
         found = {"O": O.reshape(*given[:-1], self.values), "L": L.reshape(given[:-1])}
         return {x.name: found[x.name] for x in self.form.outputs}
 
-    def rounding(self, hbm: Mapping[str, Array]) -> dict[str, float]:
+    def rounding(self, hbm: Hbm) -> dict[str, float]:
         """How far rounding may move each output's words between two computations in float64.
 
         The weights of a row add up to 1, so O moves by as much, relative to the largest word of V;

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Values
 from iosim.core.problem.attention import Attention
-from iosim.core.problem.form import Array, Form, Tensor
+from iosim.core.problem.form import Array, Form, Hbm, Tensor, Tensors
 from iosim.core.problem.scores import MaskedScores
 
 # What L and O may be off by: fp16 and bf16 have 11 and 8 bits.
@@ -41,13 +42,11 @@ class AttentionBackward(MaskedScores):
 
     kind: ClassVar[str] = "attention-backward"
     in_tables: ClassVar[Mapping[str, str]] = {"pass": "backward"}
-    inputs: ClassVar[tuple[Tensor, ...]] = (
+    inputs: ClassVar[Tensors] = (
         *(Tensor(x, ("heads", "N", "d")) for x in ("Q", "K", "V", "O", "dO")),
         Tensor("L", ("heads", "N"), wide=True),
     )
-    outputs: ClassVar[tuple[Tensor, ...]] = tuple(
-        Tensor(x, ("heads", "N", "d")) for x in ("dQ", "dK", "dV")
-    )
+    outputs: ClassVar[Tensors] = tuple(Tensor(x, ("heads", "N", "d")) for x in ("dQ", "dK", "dV"))
 
     @classmethod
     def beside_attention(cls, N: int, d: int, heads: int) -> AttentionBackward:
@@ -80,7 +79,7 @@ class AttentionBackward(MaskedScores):
         hbm = super().random(seed)
         return hbm | self.forward(hbm)
 
-    def forward(self, hbm: Mapping[str, Any]) -> dict[str, Array]:
+    def forward(self, hbm: Values) -> dict[str, Array]:
         """O and L of Q, K and V, in the shapes of this problem's tensors."""
         shapes = {t.name: tuple(self.sizes[a] for a in t.axes) for t in self.form.inputs}
         Q, K, V = (np.asarray(hbm[x], float).reshape(shapes[x]) for x in "QKV")
@@ -89,7 +88,7 @@ class AttentionBackward(MaskedScores):
             O[h, rows], L[h, rows] = P @ V[g], total
         return {"O": O.reshape(shapes["O"]), "L": L.reshape(shapes["L"])}
 
-    def settled(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+    def settled(self, hbm: Hbm) -> dict[str, Array]:
         """The inputs, with O and L as Q, K and V make them.
 
         Raises InputError where O or L differs from that by more than rounding to fp16 does.
@@ -105,7 +104,7 @@ class AttentionBackward(MaskedScores):
                 )
         return dict(hbm) | made
 
-    def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+    def reference(self, hbm: Hbm) -> dict[str, Array]:
         """The textbook formula in float64, from Q, K, V and dO alone.
 
         Raises InputError for arrays of other shapes.
@@ -114,7 +113,7 @@ class AttentionBackward(MaskedScores):
         found = self._gradients(given, given, -1)
         return found | {"dQ": found["dQ"].reshape(np.shape(hbm["Q"]))}
 
-    def rounding(self, hbm: Mapping[str, Array]) -> dict[str, float]:
+    def rounding(self, hbm: Hbm) -> dict[str, float]:
         """How far rounding may move each output's words between two computations in float64.
 
         A term of dS has an error of 4 weights' at most: P from scores and from L, dP, and D.  So an
@@ -126,9 +125,7 @@ class AttentionBackward(MaskedScores):
         weight = 4 * self.weight_rounding(given, terms)
         return {x: weight * float(y.max()) for x, y in sizes.items()}
 
-    def _gradients(
-        self, scored: Mapping[str, Array], summed: Mapping[str, Array], sign: int
-    ) -> dict[str, Array]:
+    def _gradients(self, scored: Hbm, summed: Hbm, sign: int) -> dict[str, Array]:
         """The textbook formula with the weights of `scored`, and all else of `summed`.
 
         Args:

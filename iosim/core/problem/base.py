@@ -8,7 +8,7 @@ and may leave out.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import MISSING, fields
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -16,14 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Values
 from iosim.base.validate import check_size
 from iosim.core.problem.form import (
     LIMITS,
     Array,
     Axis,
     Form,
+    Hbm,
     Option,
     Tensor,
+    Tensors,
     check_positions,
     derive,
 )
@@ -116,8 +119,8 @@ class BaseProblem:
     """
 
     kind: ClassVar[str]
-    inputs: ClassVar[tuple[Tensor, ...]]
-    outputs: ClassVar[tuple[Tensor, ...]]
+    inputs: ClassVar[Tensors]
+    outputs: ClassVar[Tensors]
 
     def __post_init__(self) -> None:
         for name in size_names(type(self)):
@@ -162,7 +165,7 @@ class BaseProblem:
         return self.extents(self.form, given)
 
     @classmethod
-    def extents(cls, form: Form, given: Mapping[str, Any]) -> dict[str, Any]:
+    def extents(cls, form: Form, given: Values) -> dict[str, Any]:
         """Name → extent for a program of a form, from what people give; numbers or arrays."""
         return form.extents(given)
 
@@ -187,11 +190,11 @@ class BaseProblem:
         return _options(cls)  # type: ignore[arg-type]
 
     @classmethod
-    def follow(cls, form: Form, sizes: Mapping[str, Any], by: Arithmetic = WHOLE) -> dict[str, Any]:
+    def follow(cls, form: Form, sizes: Values, by: Arithmetic = WHOLE) -> dict[str, Any]:
         """What else bounds may name, from the sizes of a form: numbers, arrays or symbols."""
         return {}
 
-    def check_inputs(self, hbm: Mapping[str, Any]) -> dict[str, Array]:
+    def check_inputs(self, hbm: Values) -> dict[str, Array]:
         """The inputs in float64, each of its tensor's shape and with positions checked.
 
         Raises InputError where one is missing, has another shape (`in_shape`) or holds no numbers.
@@ -214,7 +217,7 @@ class BaseProblem:
         """The instance to compare with attention of these sizes; InputError if there is none."""
         raise InputError(f"{cls.__name__} has no size to set beside attention: bind() it instead")
 
-    def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+    def reference(self, hbm: Hbm) -> dict[str, Array]:
         """The outputs, computed in float64 by the textbook formula of each problem."""
         raise NotImplementedError
 

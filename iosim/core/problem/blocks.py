@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,13 +10,16 @@ import numpy as np
 
 from iosim.base.arrays import Bools, Ints
 from iosim.base.errors import InputError
+from iosim.base.rows import Values
 from iosim.base.validate import check_size
 from iosim.core.problem.base import WHOLE, Arithmetic, BaseProblem, as_array
 from iosim.core.problem.form import (
     Array,
     Form,
+    Hbm,
     Mask,
     Tensor,
+    Tensors,
     axis,
     option,
 )
@@ -150,12 +152,12 @@ class BlockSparse(SharedHeads, BaseProblem):
     causal: bool = option("a row sees no column after its own", "flag", default=False)
 
     kind: ClassVar[str] = "block-sparse"
-    inputs: ClassVar[tuple[Tensor, ...]] = (
+    inputs: ClassVar[Tensors] = (
         Tensor("Q", ("heads", "N", "d")),
         Tensor("K", ("heads", "N_k", "d")),
         Tensor("V", ("heads", "N_k", "d")),
     )
-    outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("O", ("heads", "N", "d")),)
+    outputs: ClassVar[Tensors] = (Tensor("O", ("heads", "N", "d")),)
 
     @classmethod
     def beside_attention(cls, N: int, d: int, heads: int) -> BlockSparse:
@@ -187,12 +189,12 @@ class BlockSparse(SharedHeads, BaseProblem):
         return self.extents(self.form, given)
 
     @classmethod
-    def follow(cls, form: Form, sizes: Mapping[str, Any], by: Arithmetic = WHOLE) -> dict[str, Any]:
+    def follow(cls, form: Form, sizes: Values, by: Arithmetic = WHOLE) -> dict[str, Any]:
         """The heads of Q, and d_v."""
         heads = sizes["kv_heads"] * sizes["group"] if "group" in sizes else sizes["heads"]
         return {"heads": heads, "d_v": sizes.get("d_v", sizes["d"])}
 
-    def reference(self, hbm: Mapping[str, Array], seen: Bools | None = None) -> dict[str, Array]:
+    def reference(self, hbm: Hbm, seen: Bools | None = None) -> dict[str, Array]:
         """The textbook formula in float64, a row at a time.
 
         Q may be (heads, N, d), too, where a program's is (kv_heads, group, N, d); O has the same

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from iosim.core.problem.base import BaseProblem
 from iosim.core.problem.form import (
     Array,
+    Hbm,
     Tensor,
+    Tensors,
     axis,
 )
 
@@ -26,14 +27,14 @@ class Copy(BaseProblem):
     n: int = axis("length of a vector", letters="ij")
 
     kind: ClassVar[str] = "copy"
-    inputs: ClassVar[tuple[Tensor, ...]] = (Tensor("X", ("n",)),)
-    outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("Y", ("n",)),)
+    inputs: ClassVar[Tensors] = (Tensor("X", ("n",)),)
+    outputs: ClassVar[Tensors] = (Tensor("Y", ("n",)),)
 
     @classmethod
     def beside_attention(cls, N: int, d: int, heads: int) -> Copy:
         """As many words as one head of Q has: N·d."""
         return cls(n=N * d)
 
-    def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+    def reference(self, hbm: Hbm) -> dict[str, Array]:
         """X itself."""
         return {"Y": self.check_inputs(hbm)["X"]}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Values
 from iosim.core.problem.base import size_names
 from iosim.core.problem.form import LIMITS, Form
 
@@ -33,12 +34,10 @@ class Family:
     problem: type[Any]
     names: tuple[str, ...]
     form: Form
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Values = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, problem: type[Any], most: Mapping[str, int], fixed: Mapping[str, Any] | None = None
-    ) -> Family:
+    def of(cls, problem: type[Any], most: Mapping[str, int], fixed: Values | None = None) -> Family:
         """The family of a problem.
 
         Args:
@@ -63,14 +62,14 @@ class Family:
         """
         return _build_problem(self.problem, {x: sizes[x] for x in self.names}, self.fixed)
 
-    def extents(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+    def extents(self, columns: Values) -> dict[str, Any]:
         """Name → extent, of all that a program of the form is bound to; numbers or arrays."""
         found = self.problem.extents(self.form, {x: columns[x] for x in self.names})
         assert isinstance(found, dict)
         return found
 
 
-def _build_problem(problem: type[Any], sizes: Mapping[str, int], fixed: Mapping[str, Any]) -> Any:
+def _build_problem(problem: type[Any], sizes: Mapping[str, int], fixed: Values) -> Any:
     """A problem from its sizes, those of limits by their own names."""
     told = dict(sizes)
     for one in problem.options():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from iosim.base.arrays import Floats
 from iosim.base.errors import InputError
+from iosim.base.rows import Values
 
 Array = Floats
 
@@ -41,6 +42,11 @@ class Tensor:
         (True, False)
         """
         return self.axes[1:2] == ("group",) or len(self.axes) > 3
+
+
+Tensors: TypeAlias = tuple[Tensor, ...]
+# What slow memory holds, by tensor.
+Hbm: TypeAlias = Mapping[str, Array]
 
 
 def check_positions(tensor: Tensor, words: Array, extent: int) -> None:
@@ -82,7 +88,7 @@ class Derived:
         return f"{self.name} = ⌈{self.of}/{self.step}⌉"
 
 
-def derive(derived: Iterable[Derived], sizes: Mapping[str, Any]) -> dict[str, Any]:
+def derive(derived: Iterable[Derived], sizes: Values) -> dict[str, Any]:
     """Sizes and the lengths of derived axes, where both that they follow from are there.
 
     >>> derive([Derived("splits", "N_k", "B_s")], {"N_k": 64, "B_s": 32})["splits"]
@@ -114,7 +120,7 @@ class Axis:
     says: str
     letters: str = ""
     default: int | None = None
-    of: Callable[[Mapping[str, Any]], Any] | None = None
+    of: Callable[[Values], Any] | None = None
     follows: str = ""
 
 
@@ -255,8 +261,8 @@ class Form:
 
     kind: str
     axes: tuple[Axis, ...]
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: Tensors
+    outputs: Tensors
     options: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     mask: Mask | None = None
@@ -267,7 +273,7 @@ class Form:
         """Names of what a program of this form is bound to."""
         return (*(axis.name for axis in self.axes), *self.limits)
 
-    def extents(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def extents(self, given: Values) -> dict[str, Any]:
         """Name → extent for `sizes`, from the sizes that people give; numbers or arrays."""
         found = {a.name: given[a.name] if a.of is None else a.of(given) for a in self.axes}
         return found | {name: given[name] for name in self.limits}

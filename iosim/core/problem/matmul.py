@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from iosim.core.problem.base import BaseProblem
 from iosim.core.problem.form import (
     Array,
+    Hbm,
     Tensor,
+    Tensors,
     axis,
 )
 
@@ -28,15 +29,15 @@ class MatMul(BaseProblem):
     k: int = axis("inner size of a matrix product", letters="x")
 
     kind: ClassVar[str] = "matmul"
-    inputs: ClassVar[tuple[Tensor, ...]] = (Tensor("A", ("m", "k")), Tensor("B", ("k", "n")))
-    outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("C", ("m", "n")),)
+    inputs: ClassVar[Tensors] = (Tensor("A", ("m", "k")), Tensor("B", ("k", "n")))
+    outputs: ClassVar[Tensors] = (Tensor("C", ("m", "n")),)
 
     @classmethod
     def beside_attention(cls, N: int, d: int, heads: int) -> MatMul:
         """The size of one head's score matrix: N × N × d."""
         return cls(m=N, n=N, k=d)
 
-    def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+    def reference(self, hbm: Hbm) -> dict[str, Array]:
         """NumPy's product in float64."""
         A, B = self.check_inputs(hbm).values()
         return {"C": A @ B}

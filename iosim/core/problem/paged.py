@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from iosim.base.errors import InputError
+from iosim.base.rows import Values
 from iosim.core.problem.base import BaseProblem
 from iosim.core.problem.form import (
     Array,
     Axis,
     Derived,
     Form,
+    Hbm,
     Mask,
     Tensor,
+    Tensors,
     axis,
     option,
 )
@@ -52,13 +54,13 @@ class PagedAttention(BaseProblem):
     causal: bool = option("a row sees no column after its own", "flag", default=False)
 
     kind: ClassVar[str] = "paged"
-    inputs: ClassVar[tuple[Tensor, ...]] = (
+    inputs: ClassVar[Tensors] = (
         Tensor("Q", ("batch", "kv_heads", "group", "N", "d")),
         Tensor("K", ("pages", "kv_heads", "page", "d")),
         Tensor("V", ("pages", "kv_heads", "page", "d")),
         Tensor("table", ("batch", "blocks"), wide=True, positions="pages"),
     )
-    outputs: ClassVar[tuple[Tensor, ...]] = (Tensor("O", ("batch", "kv_heads", "group", "N", "d")),)
+    outputs: ClassVar[Tensors] = (Tensor("O", ("batch", "kv_heads", "group", "N", "d")),)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,7 +95,7 @@ class PagedAttention(BaseProblem):
         order = np.random.default_rng(seed + 1).permutation(self.sizes["pages"])
         return found | {"table": order.reshape(found["table"].shape).astype(np.float64)}
 
-    def reference(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+    def reference(self, hbm: Hbm) -> dict[str, Array]:
         """The textbook formula in float64, one sequence and head of K after the other.
 
         Raises InputError for arrays of other shapes, and where the table points outside the cache.
@@ -111,11 +113,11 @@ class PagedAttention(BaseProblem):
         return {"O": O.reshape(np.shape(hbm["Q"]))}
 
 
-def _group(given: Mapping[str, Any]) -> Any:
+def _group(given: Values) -> Any:
     return given["heads"] // given["kv_heads"]
 
 
-def _pages(given: Mapping[str, Any]) -> Any:
+def _pages(given: Values) -> Any:
     return given["batch"] * -(-given["N_k"] // given["page"])
 
 

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from iosim.base.rows import Values
 from iosim.core.problem.base import WHOLE, Arithmetic, BaseProblem
-from iosim.core.problem.form import Array, Axis, Form, Mask, Tensor, axis, option
+from iosim.core.problem.form import Array, Axis, Form, Hbm, Mask, Tensor, axis, option
 from iosim.core.problem.heads import SharedHeads
 from iosim.core.problem.visible_pairs import Visible, count_visible
 
@@ -135,7 +136,7 @@ class MaskedScores(SharedHeads, BaseProblem):
         return self.extents(self.form, given)
 
     @classmethod
-    def extents(cls, form: Form, given: Mapping[str, Any]) -> dict[str, Any]:
+    def extents(cls, form: Form, given: Values) -> dict[str, Any]:
         """Name → extent for a program of a form, from what people give; numbers or arrays.
 
         ``unseen`` columns are seen by no row; of the others no more are sinks than there are.
@@ -151,7 +152,7 @@ class MaskedScores(SharedHeads, BaseProblem):
         return form.extents({**given, **found})
 
     @classmethod
-    def follow(cls, form: Form, sizes: Mapping[str, Any], by: Arithmetic = WHOLE) -> dict[str, Any]:
+    def follow(cls, form: Form, sizes: Values, by: Arithmetic = WHOLE) -> dict[str, Any]:
         """Heads, keys and d_v, and what the mask leaves: ``pairs`` over all heads, the ``scores``,
         ``rows`` and ``columns`` that are used of one head.
         """
@@ -172,7 +173,7 @@ class MaskedScores(SharedHeads, BaseProblem):
             "columns": one.columns,
         }
 
-    def settled(self, hbm: Mapping[str, Array]) -> dict[str, Array]:
+    def settled(self, hbm: Hbm) -> dict[str, Array]:
         """The inputs, with those that follow from others computed again in float64.
 
         Raises InputError where such a one is given and differs from that.
@@ -222,12 +223,12 @@ class MaskedScores(SharedHeads, BaseProblem):
                 total = np.where(total == 0, 1, total)
                 yield h, g, own, P / total, (top + np.log(total))[:, 0]
 
-    def largest_score(self, hbm: Mapping[str, Array]) -> float:
+    def largest_score(self, hbm: Hbm) -> float:
         """A bound on every Σ |q k|: the longest row of Q times that of K."""
         longest = (np.linalg.norm(np.asarray(hbm[x], float), axis=-1).max() for x in "QK")
         return float(math.prod(longest))
 
-    def weight_rounding(self, hbm: Mapping[str, Array], terms: int, logs: int = 0) -> float:
+    def weight_rounding(self, hbm: Hbm, terms: int, logs: int = 0) -> float:
         """How far two float64 computations of a softmax weight may be apart, relative to it.
 
         To first order, with u = 2⁻⁵³ and σ the `largest_score`.  A score is a sum of d products, in
@@ -258,14 +259,14 @@ def _above(x: Any, y: Any) -> Any:
     return (x - y) * (x > y)
 
 
-def _reach(mask: Mask, given: Mapping[str, Any]) -> Any:
+def _reach(mask: Mask, given: Values) -> Any:
     """How many columns more than rows are seen by some row."""
     if mask.shift:
         return given["left"] + (given["sinks"] if mask.sinks else 0)
     return 0 if mask.right == "causal" else given["right"]
 
 
-def _group(given: Mapping[str, Any]) -> Any:
+def _group(given: Values) -> Any:
     return given["heads"] // given["kv_heads"]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from iosim.base.errors import InputError, ProgramError, closest
+from iosim.base.rows import Values
 from iosim.core.problem import BlockMask, as_array
 from iosim.core.program.index import Affine, Span, Tile, unstacked
 from iosim.core.program.ir import Alloc, Body, Load, Loop, Program, Store
@@ -150,9 +151,7 @@ def _check_loop(loop: Loop, around: tuple[Loop, ...]) -> None:
         )
 
 
-def bound_masks(
-    program: Program, given: Mapping[str, Any], env: Mapping[str, int]
-) -> dict[str, BlockMask]:
+def bound_masks(program: Program, given: Values, env: Mapping[str, int]) -> dict[str, BlockMask]:
     """The masks of an instance.  Raises InputError for what doesn't fit its loops.
 
     Args:

@@ -283,20 +283,18 @@ class Builder:
 
     def zeros(self, name: str, *index: Index | str) -> Buffer:
         """Reserve a buffer and fill it with 0."""
-        buffer = self.alloc(name, *index)
-        self.op("zero", buffer)
-        return buffer
+        return self._filled("zero", self.alloc(name, *index))
 
     def lowest(self, name: str, *index: Index | str) -> Buffer:
         """Reserve a buffer and fill it with −inf."""
-        buffer = self.alloc(name, *index)
-        self.op("lowest", buffer)
-        return buffer
+        return self._filled("lowest", self.alloc(name, *index))
 
     def low(self, name: str, *index: Index | str) -> Buffer:
         """Reserve a buffer and fill it with −10³⁰, below every score and finite."""
-        buffer = self.alloc(name, *index)
-        self.op("low", buffer)
+        return self._filled("low", self.alloc(name, *index))
+
+    def _filled(self, op: str, buffer: Buffer) -> Buffer:
+        self.op(op, buffer)
         return buffer
 
     def free(self, *buffers: Buffer) -> None:

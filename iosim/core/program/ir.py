@@ -10,13 +10,15 @@ numbers only when it is walked.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 from iosim.base.display import Displayed
+from iosim.base.rows import Values
 from iosim.core.counts import Key
 from iosim.core.problem import Derived, Mask, Tensor
+from iosim.core.problem.form import Tensors
 from iosim.core.program.index import Affine, Indices, Span, Tile
 
 
@@ -123,7 +125,7 @@ class Param:
     least: int = 1
     less: str = ""
 
-    def most(self, env: Mapping[str, Any]) -> Any:
+    def most(self, env: Values) -> Any:
         """The largest value that is of use; numbers, arrays or symbols, as in `env`."""
         return env[self.axis] - env[self.less] if self.less else env[self.axis]
 
@@ -146,7 +148,7 @@ class Program(Displayed):
     name: str
     problem: str
     params: tuple[Param, ...]
-    tensors: tuple[Tensor, ...]
+    tensors: Tensors
     body: Body
     limits: tuple[str, ...] = ()
     derived: tuple[Derived, ...] = ()

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from iosim.base.rows import Values
 from iosim.core.problem import BlockMask
 from iosim.core.program.block_masks import masks, numbers
 from iosim.core.program.index import Indices, Span, Tile, dims, unstacked
@@ -203,9 +204,7 @@ def covered(tile: Tile, env: Env) -> Range:
     return env[start], env[stop]
 
 
-def clipped(
-    program: Program, env: Mapping[str, Any], smaller: Callable[[Any, Any], Any]
-) -> dict[str, Any]:
+def clipped(program: Program, env: Values, smaller: Callable[[Any, Any], Any]) -> dict[str, Any]:
     """Tile parameters at most their axis.
 
     Args:
@@ -217,7 +216,7 @@ def clipped(
     }
 
 
-def misplaced(program: Program, env: Mapping[str, Any], ever: Callable[[Any], Any]) -> Span | None:
+def misplaced(program: Program, env: Values, ever: Callable[[Any], Any]) -> Span | None:
     """The first fixed span that doesn't lie inside its axis, or None.
 
     Args:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from iosim.base.display import Displayed
 from iosim.base.errors import InputError, closest
+from iosim.base.rows import Values
 from iosim.base.validate import check_size
 from iosim.core.counts import Direction
 from iosim.core.problem import BlockMask, derive
@@ -107,7 +108,7 @@ def bind(
     program: Program,
     sizes: Mapping[str, int],
     tiles: Mapping[str, int],
-    masks: Mapping[str, Any] | None = None,
+    masks: Values | None = None,
 ) -> Instance:
     """Give every axis and tile parameter a number; tiles are clipped to their axis.
 

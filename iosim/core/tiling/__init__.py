@@ -24,6 +24,7 @@ import numpy as np
 from iosim.base.arrays import Bools, Ints
 from iosim.base.display import Displayed
 from iosim.base.errors import CapacityError, InputError, closest
+from iosim.base.rows import Values
 from iosim.base.validate import LARGEST_SIZE, check_size
 from iosim.core.counting import numbers
 from iosim.core.counting.poly import Poly
@@ -124,7 +125,7 @@ def optimal_tiles(
 
 
 def optimal_tiles_many(
-    program: Program, columns: Mapping[str, Any], M: Any, *, lattice: Lattice = "all"
+    program: Program, columns: Values, M: Any, *, lattice: Lattice = "all"
 ) -> tuple[dict[str, Ints], Bools]:
     """The tiles of `optimal_tiles` at many points.
 
@@ -219,7 +220,7 @@ def smallest_capacity(
     return least
 
 
-def _never_valid(program: Program, asked: Mapping[str, Any], lattice: Lattice) -> str:
+def _never_valid(program: Program, asked: Values, lattice: Lattice) -> str:
     """That no tiling is valid, and why."""
     parts = ", ".join(
         f"{s.axis}[{s}]" for s in fixed_spans(program) if not always_valid(program, s)
@@ -266,7 +267,7 @@ def _one(program: Program, problem: Sized, fixed: Mapping[str, int] | None) -> d
 
 
 def _prepare(
-    program: Program, columns: Mapping[str, Any], M: Any, lattice: Lattice
+    program: Program, columns: Values, M: Any, lattice: Lattice
 ) -> tuple[dict[str, Ints], Ints, dict[str, Candidates]]:
     """Columns of one length, and what else may be chosen."""
     if lattice not in ("all", "pow2"):

@@ -6,7 +6,7 @@ A rule that every algorithm has is a line of `RULES`; an algorithm brings its pu
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from iosim.base.arrays import Bools, Floats, Ints
 from iosim.base.errors import CapacityError, InputError
+from iosim.base.rows import Values
 from iosim.core.algorithms import Algorithm, all_algorithms
 from iosim.core.counting.numbers import peak
 from iosim.core.problem import Family
@@ -24,7 +25,7 @@ from iosim.core.tiling import optimal_tiles, optimal_tiles_many
 from iosim.core.tiling.gpu import gpu_tiles
 from iosim.core.units import parse_tiles, tiles_like
 
-Many = Callable[[Program, Mapping[str, Any], Ints], tuple[dict[str, Ints], Bools]]
+Many = Callable[[Program, Values, Ints], tuple[dict[str, Ints], Bools]]
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def choose_tiles(
     problem: Any,
     M: int,
     how: str = "auto",
-    masks: Mapping[str, Any] | None = None,
+    masks: Values | None = None,
 ) -> Choice:
     """Tiles by name or by value.
 
@@ -148,7 +149,7 @@ def _clipped(instance: Instance) -> dict[str, int]:
 
 
 def choose_many(
-    algorithm: Algorithm, how: str, family: Family, columns: Mapping[str, Any], M: Ints
+    algorithm: Algorithm, how: str, family: Family, columns: Values, M: Ints
 ) -> tuple[dict[str, Ints], Bools, Floats]:
     """Tiles at many points, clipped to their axes.
 

@@ -18,17 +18,17 @@ since any smaller value is valid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from iosim.base.rows import Values
 from iosim.base.validate import check_size
 from iosim.pebbling.bounds import compulsory, moments, trees, wavefront
-from iosim.pebbling.bounds.order import PartialOrder
+from iosim.pebbling.bounds.order import Certified, PartialOrder
 from iosim.pebbling.dag import Dag, check_dag, check_memory
 from iosim.pebbling.game import Game
 
-Bound = Callable[[PartialOrder, float], tuple[int, dict[str, Any]] | None]
+Bound = Callable[[PartialOrder, float], Certified | None]
 
 # By name: of an order and some seconds, the bound and its certificate, or None.
 BOUNDS: dict[str, Bound] = {
@@ -49,7 +49,7 @@ class RootBound:
 
     name: str
     value: int
-    certificate: Mapping[str, Any]
+    certificate: Values
 
 
 def root_bounds(

@@ -14,10 +14,10 @@ it that is wrong.  What comes before what is found by walking the graph.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from typing import Any
 
 from iosim.base.errors import ProgramError
+from iosim.base.rows import Values
 from iosim.pebbling.dag import Dag
 
 
@@ -25,7 +25,7 @@ def proved(
     dag: Dag,
     M: int,
     name: str,
-    certificate: Mapping[str, Any],
+    certificate: Values,
     recompute: bool = False,
     partial: bool = False,
 ) -> int:
@@ -112,11 +112,11 @@ class _Plain:
         return loads + sum(self.words(v) for v in set(self.dag.outputs) if self.makes[v])
 
 
-def _compulsory(game: _Plain, certificate: Mapping[str, Any]) -> int:
+def _compulsory(game: _Plain, certificate: Values) -> int:
     return game.compulsory()
 
 
-def _moments(game: _Plain, certificate: Mapping[str, Any]) -> int:
+def _moments(game: _Plain, certificate: Values) -> int:
     """Add the rows up, each times its multiplier: no more than the cost of each variable."""
     moments = [tuple(u) for u in certificate["moments"]]
     _need(len(set(moments)) == len(moments), "a moment comes twice")
@@ -193,7 +193,7 @@ def _row(game: _Plain, kind: str, row: list[Any]) -> tuple[int, list[tuple[int, 
     return -1, [*grows, (-1, "y", v, a), (-1, "z", ops[2], b), (1, "z", ops[2], a)]
 
 
-def _trees(game: _Plain, certificate: Mapping[str, Any]) -> int:
+def _trees(game: _Plain, certificate: Values) -> int:
     """f(v, p) of the certificate is at most what the operands allow, in any order of them."""
     dag, f, M = game.dag, certificate["cuts"], game.M
     _need(not game.recompute and set(dag.words) == {1}, "no game of this kind")
@@ -217,7 +217,7 @@ def _trees(game: _Plain, certificate: Mapping[str, Any]) -> int:
     return game.compulsory() + 2 * int(sum(f[v][M - 1] for v in roots))
 
 
-def _wavefront(game: _Plain, certificate: Mapping[str, Any]) -> int:
+def _wavefront(game: _Plain, certificate: Values) -> int:
     u = tuple(certificate["operation"])
     _need(u in game.reads and set(game.dag.words) == {1}, "no game of this kind")
     extra = 0

@@ -5,11 +5,9 @@ The bound that all others add to: what they count are transfers beyond these.
 
 from __future__ import annotations
 
-from typing import Any
-
-from iosim.pebbling.bounds.order import PartialOrder
+from iosim.pebbling.bounds.order import Certified, PartialOrder
 
 
-def bound(order: PartialOrder, seconds: float) -> tuple[int, dict[str, Any]]:
+def bound(order: PartialOrder, seconds: float) -> Certified:
     """The words of the inputs that some output depends on, and of the outputs that are made."""
     return order.compulsory, {}

@@ -42,7 +42,7 @@ from typing import Any
 import numpy as np
 
 from iosim.pebbling.bits import mask, members
-from iosim.pebbling.bounds.order import PartialOrder
+from iosim.pebbling.bounds.order import Certified, PartialOrder
 
 ONE = 1 << 30  # the denominator of the multipliers
 FEW = 6  # moments of the first program, which takes a fraction of a second
@@ -51,12 +51,12 @@ Variable = tuple[str, int, int]
 Row = tuple[tuple[Any, ...], int, list[tuple[int, Variable]]]  # name, least value, terms
 
 
-def bound(order: PartialOrder, seconds: float) -> tuple[int, dict[str, Any]] | None:
+def bound(order: PartialOrder, seconds: float) -> Certified | None:
     """The compulsory words and what the moments need besides."""
     if not order.n:
         return None
     until = time.monotonic() + seconds
-    best: tuple[int, dict[str, Any]] | None = None
+    best: Certified | None = None
     some = _moments(order)
     count = FEW
     while True:  # larger and larger programs
@@ -169,9 +169,7 @@ class _Columns:
         return self.number[x]
 
 
-def _solved(
-    order: PartialOrder, moments: list[int], until: float
-) -> tuple[int, dict[str, Any]] | None:
+def _solved(order: PartialOrder, moments: list[int], until: float) -> Certified | None:
     from scipy.optimize import linprog
     from scipy.sparse import csr_matrix
 

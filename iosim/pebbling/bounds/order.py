@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any, TypeAlias
 
 from iosim.pebbling.bits import mask, members
 from iosim.pebbling.dag import Dag
 from iosim.pebbling.operations import operations
+
+# A bound, and the certificate that proves it.
+Certified: TypeAlias = tuple[int, dict[str, Any]]
 
 
 class PartialOrder:

@@ -18,14 +18,12 @@ The certificate is the table of f, which is checked vertex by vertex.
 
 from __future__ import annotations
 
-from typing import Any
-
-from iosim.pebbling.bounds.order import PartialOrder
+from iosim.pebbling.bounds.order import Certified, PartialOrder
 
 NEVER = 10**6
 
 
-def bound(order: PartialOrder, seconds: float) -> tuple[int, dict[str, Any]] | None:
+def bound(order: PartialOrder, seconds: float) -> Certified | None:
     """The optimum of a forest of unit words whose outputs are its roots."""
     dag, ops = order.dag, order.ops
     once = all(after.bit_count() <= 1 for after in order.after)

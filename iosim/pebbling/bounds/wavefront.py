@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 from iosim.pebbling.bits import members
-from iosim.pebbling.bounds.order import PartialOrder
+from iosim.pebbling.bounds.order import Certified, PartialOrder
 
 MANY = 400  # operations, beyond which only some are tried
 Path = list[tuple[int, int | None]]  # operations, and the value that leads to each
 
 
-def bound(order: PartialOrder, seconds: float) -> tuple[int, dict[str, Any]] | None:
+def bound(order: PartialOrder, seconds: float) -> Certified | None:
     """The compulsory words, and what the operation with the largest wavefront needs besides."""
     if not order.dag.unit:
         return None

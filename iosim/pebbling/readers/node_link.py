@@ -6,6 +6,7 @@ from typing import Any
 
 from iosim.base.errors import InputError
 from iosim.base.reading import parse
+from iosim.base.rows import Row
 from iosim.pebbling.graph_input import Arc, Drawn, vertex, weight
 from iosim.pebbling.readers._entry import Reader
 
@@ -35,11 +36,11 @@ def read(name: str, text: str) -> Drawn:
     )
 
 
-def _edge(row: dict[str, Any], name: str) -> Arc:
+def _edge(row: Row, name: str) -> Arc:
     return Arc(row["source"], row["target"], weight(row, name), name)
 
 
-def _list(name: str, data: dict[str, Any], key: str) -> list[Any]:
+def _list(name: str, data: Row, key: str) -> list[Any]:
     if not isinstance(data.get(key), list):
         raise InputError(f"{name} is not node-link JSON: it has no list of {key}: {SAYS}")
     return list(data[key])
