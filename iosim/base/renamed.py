@@ -1,7 +1,6 @@
 """Deprecated names: each works for one more version, and warns the first time that it is used.
 
-Whatever keeps an old name calls `renamed` when that is used, or decorates a function with
-`rename_argument`: modules of `iosim.sweep`, `iosim.models` and `iosim.devices`, and
+Whatever keeps an old name calls `renamed` when that is used: `iosim.sweep.grid`, and
 `iosim.base.moved` for modules.  The command line prints `format_renaming` instead of a warning.
 
 Changing this file: keep the message, which tests compare; `functools.cache` on `renamed`, which
@@ -12,12 +11,7 @@ shows the warning to whoever used the name.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from functools import cache, wraps
-from typing import ParamSpec, TypeVar
-
-_Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
+from functools import cache
 
 
 @cache
@@ -47,34 +41,3 @@ def format_renaming(old: str, new: str) -> str:
     'hue is now called color; the old name goes with the next version'
     """
     return f"{old} is now called {new}; the old name goes with the next version"
-
-
-def rename_argument(
-    old: str, new: str
-) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
-    """A decorator that lets a function take a keyword argument by its old name, with a warning.
-
-    The decorated function raises TypeError if it gets the argument by both names.
-
-    >>> @rename_argument("hue", "color")
-    ... def paint(*, color): return color
-    >>> with warnings.catch_warnings(record=True):
-    ...     warnings.simplefilter("always")
-    ...     color = paint(hue="red")
-    >>> color
-    'red'
-    """
-
-    def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-        @wraps(function)
-        def call(*args: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
-            if old in options:
-                if new in options:
-                    raise TypeError(f"{function.__name__}: {old} is {new}: give one")
-                renamed(f"{function.__name__}({old}=…)", f"{new}=…")
-                options[new] = options.pop(old)
-            return function(*args, **options)
-
-        return call
-
-    return decorate
