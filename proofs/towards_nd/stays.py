@@ -110,12 +110,13 @@ class Counted:
         self.log, self.sums, self.trees, self.each = log, sums, trees, d + d_v
         self.ones = d_v - 1 if sums else -1
         self.width = (d + d_v, d + d_v - sums)
-        self.held: list[set[Item]] = []  # before a step or after it
-        self.after: list[set[Item]] = []
+        self.held: list[frozenset[Item]] = []  # before a step or after it
+        self.after: list[frozenset[Item]] = []
         self.made: dict[tuple[int, int], dict[int, tuple[Item, ...]]] = {}  # pair → step → words
         now: Counter[Item] = Counter()  # how many words of a sum are there, by trees
+        there: frozenset[Item] = frozenset()
         for at, (what, item, new) in enumerate(log):
-            before = set(now)
+            before, changed = there, item
             if what == "load":
                 now[item] += 1  # type: ignore[index]
             elif what == "gone":
@@ -123,13 +124,16 @@ class Counted:
             elif what in "EF":
                 i, j, c = (int(x) for x in item)
                 pair, *others = operands(what, i, j, c)
-                made = pair if what == "E" else others[0]
-                now[made] += new if trees else made not in now
+                changed = pair if what == "E" else others[0]
+                now[changed] += new if trees else not now[changed]
                 self.made.setdefault((i, j), {})[at] = tuple(x for x in others if self.counts(x))
-            require(min(now.values(), default=0) >= 0, f"{item} is gone twice")
-            now = +now
-            self.after.append({x for x in now if self.counts(x)})
-            self.held.append({x for x in before if self.counts(x)} | self.after[-1])
+            require(now[changed] >= 0, f"{item} is gone twice")  # type: ignore[index]
+            if now[changed] and self.counts(changed):  # type: ignore[arg-type,index]
+                there = before | {changed}  # type: ignore[assignment]
+            else:
+                there = before - {changed}
+            self.after.append(there)
+            self.held.append(before | there)
 
     def counts(self, word: Item) -> bool:
         """Whether it is a word: ones are none."""
@@ -165,13 +169,14 @@ class Counted:
                 for word in words:
                     if word[0] in kinds:
                         products.setdefault(word, {})[at] = pair
-        of = {word: word[1] for word in products}
+        of: dict[int, set[Item]] = {}
+        for word in products:
+            of.setdefault(word[1], set()).add(word)
         for at, held in enumerate(self.held):
-            alive = Counter(word[1 + which] for word in held if word[0] == "s")
-            busy = {x for x, n in alive.items() if n >= least}
-            for word, x in of.items():
-                if word in held or x in busy:
-                    present.setdefault(word, set()).add(at)
+            alive = Counter([word[1 + which] for word in held if word[0] == "s"])
+            busy = [of[x] for x, n in alive.items() if n >= least and x in of]
+            for word in (products.keys() & held).union(*busy):
+                present.setdefault(word, set()).add(at)
         side = Side(width, {}, {})
         for word, steps in products.items():
             for a, b in runs_of(present[word]):
