@@ -203,7 +203,7 @@ def count_kernel(
     kernel = next(f for f in functions.values() if f.public)
     resources, crossing = None, {}
     if capability is not None:
-        resources, texts = compile_resources(*_compiler_arguments(launch), capability)
+        resources, texts = compile_resources(*compiler_arguments(launch), capability)
         if reuse and "ptx" in texts:
             crossing = count_crossing(texts["ptx"], launch, boxes)
     return KernelCount(
@@ -240,9 +240,10 @@ def count_crossing(ptx: str, launch: KernelCall, boxes: BoxCounter) -> Traffic:
     return found
 
 
-def _compiler_arguments(
+def compiler_arguments(
     launch: KernelCall,
 ) -> tuple[Any, dict[str, str], dict[str, Any], dict[str, int], dict[str, Any]]:
+    """What `iosim.kernel.compiler` takes of a launch."""
     return (
         launch.source.function,
         launch.types,
@@ -271,14 +272,14 @@ def lower_call(launch: KernelCall, capability: int | None = None) -> dict[str, I
 def _lower(launch: KernelCall, capability: int) -> str:
     """The TTIR; numbers without a value are floating-point numbers, or else integers."""
     try:
-        return lower_kernel(*_compiler_arguments(launch), capability)
+        return lower_kernel(*compiler_arguments(launch), capability)
     except InputError:
         if not launch.assumed:
             raise
         before = dict(launch.types)
         launch.types.update(dict.fromkeys(launch.assumed, "i32"))
         try:
-            return lower_kernel(*_compiler_arguments(launch), capability)
+            return lower_kernel(*compiler_arguments(launch), capability)
         except InputError:
             launch.types = before
         raise

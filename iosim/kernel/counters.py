@@ -11,12 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from iosim.base.errors import InputError
 from iosim.gpu.profiling.kernels import L2_DRAM, SM_L2, ProfiledKernel
 from iosim.gpu.profiling.metrics import QUANTITIES
-from iosim.kernel.count import lower_call
+from iosim.kernel.boxes import BoxCounter
+from iosim.kernel.compiler import DEFAULT_CAPABILITY, compile_resources
+from iosim.kernel.count import compiler_arguments, count_crossing, lower_call
 from iosim.kernel.evaluate import Reference, evaluate
 from iosim.kernel.launch import KernelCall
 from iosim.kernel.reuse import SECTOR, ReuseCounter
+from iosim.kernel.sectors import Traffic, sum_traffic
 
 Relation = Literal["equal", "at most", "at least"]
 
@@ -32,6 +36,8 @@ class ExpectedBytes:
         read: of loads and atomic operations, tile by tile.
         distinct: of sectors that are read and that nothing stores, each once.
         atomic: whether there are atomic operations.
+        written_between: the least and the most that may be written, as L1 merges stores.
+        most_read: what instructions of warps ask for; L1 may keep none of it.
     """
 
     kernel: str
@@ -40,6 +46,8 @@ class ExpectedBytes:
     read: int
     distinct: int
     atomic: bool
+    written_between: tuple[int, int]
+    most_read: int
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,7 @@ class ComparedBytes:
         spilled: bytes of spilled registers, which a counter of their own says; expected, too.
         measured: by the counter, of one launch on average; None where the report lacks it.
         says: the difference in words, and what may be the reason.
+        least, most: bytes between which L1 decides, as its PTX says; the others of the relation's.
     """
 
     boundary: str
@@ -63,6 +72,8 @@ class ComparedBytes:
     spilled: int
     measured: int | None
     says: str = ""
+    least: int | None = None
+    most: int | None = None
 
     @property
     def more(self) -> int:
@@ -74,6 +85,9 @@ class ComparedBytes:
         """Bytes by which the relation fails; None where nothing was measured."""
         if self.measured is None:
             return None
+        moved = self.measured - self.spilled
+        if self.least is not None and self.most is not None and self.least <= moved <= self.most:
+            return 0
         allowed = {"at most": self.more < 0, "at least": self.more > 0}
         return 0 if allowed.get(self.relation) else self.more
 
@@ -156,12 +170,13 @@ def expect_bytes(call: KernelCall, capability: int | None = None) -> ExpectedByt
     >>> found.written, found.read, found.distinct
     (2528, 5056, 2080)
     """
-    collected = ReuseCounter()
+    collected, boxes = ReuseCounter(), BoxCounter()
 
     def observe(references: list[Reference]) -> None:
         part = ReuseCounter()
         for reference in references:
             part(reference)
+        boxes(references)
         collected.merge(part)
 
     evaluate(lower_call(call, capability), call.to_evaluate(), observe)
@@ -172,14 +187,37 @@ def expect_bytes(call: KernelCall, capability: int | None = None) -> ExpectedByt
         stored = [key for key in every if key[0] == "store"]
         distinct += collected.count_together(every, SECTOR).distinct
         distinct -= collected.count_together(stored, SECTOR).distinct if stored else 0
+    written, read = (
+        sum(n for (kind, _), n in sectors.items() if kind != other) for other in ("load", "store")
+    )
+    between, most = (written, written), read
+    if found := _compile_crossing(call, capability or DEFAULT_CAPABILITY, boxes):
+        sent = sum_traffic(found, "atomic descriptor", "crossing")
+        answers = sum_traffic(found, "atomic descriptor", "answered")
+        written = sum_traffic(found, "store", "crossing") + sent
+        stored = [key for key in sectors if key[0] == "store"]
+        least = collected.count_together(stored, SECTOR).distinct * SECTOR if stored else 0
+        between = min(least + sent, written), sum_traffic(found, "store", "asked") + sent
+        most = max(read, sum_traffic(found, "load", "asked") + answers)
     return ExpectedBytes(
         call.source.name,
         call.grid,
-        sum(n for (kind, _), n in sectors.items() if kind != "load"),
-        sum(n for (kind, _), n in sectors.items() if kind != "store"),
+        written,
+        read,
         distinct * SECTOR,
         any(kind == "atomic" for kind, _ in sectors),
+        between,
+        most,
     )
+
+
+def _compile_crossing(call: KernelCall, capability: int, boxes: BoxCounter) -> Traffic:
+    """What crosses SM↔L2 by the PTX; empty where the kernel doesn't compile to any that says so."""
+    try:
+        _, texts = compile_resources(*compiler_arguments(call), capability)
+    except InputError:
+        return {}
+    return count_crossing(texts["ptx"], call, boxes) if "ptx" in texts else {}
 
 
 def compare_bytes(expected: ExpectedBytes, kernel: ProfiledKernel) -> list[ComparedBytes]:
@@ -198,9 +236,12 @@ def compare_bytes(expected: ExpectedBytes, kernel: ProfiledKernel) -> list[Compa
         (SM_L2, LOADS, "at most", expected.read, "local_read", "l2_read"),
         (L2_DRAM, READS, "at least", expected.distinct, "", "dram_read"),
     )
+    bounds = {STORES: expected.written_between, LOADS: (0, expected.most_read)}
     found = []
     for boundary, what, relation, n, spills, quantity in rows:
         row = ComparedBytes(boundary, what, relation, n, measure(spills) or 0, measure(quantity))
+        if what in bounds:
+            row = replace(row, least=bounds[what][0], most=bounds[what][1])
         says = f"not measured: the report lacks {' and '.join(QUANTITIES[quantity].needs)}"
         if row.measured is not None:
             says = _describe(row, expected, kernel) + _ROUNDED * (quantity in kernel.rounded)
@@ -226,5 +267,10 @@ def _describe(row: ComparedBytes, expected: ExpectedBytes, kernel: ProfiledKerne
         return f"{n}: unexplained; it may be that {', or '.join(reasons)}"
     if row.what == READS:
         return f"{n}: DRAM delivers the rest of a line, or again what L2 gave up"
+    if row.what == STORES:
+        between = f"{row.least:,} to {row.most:,} bytes"
+        return f"{n}: L1 merges stores that follow each other if it gets them in time: {between}"
+    if row.more > 0:
+        return f"{n}: warps ask for up to {row.most:,} bytes, and L1 doesn't keep all"
     unanswered = ", or atomic operations have no answer" if expected.atomic else ""
     return f"{n}: L1 kept them{unanswered}"
