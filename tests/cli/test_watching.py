@@ -197,13 +197,18 @@ def test_runs_that_take_long_are_told_before_any_is_done(
 def test_iosim_verify_says_beforehand_that_it_takes_long(
     entries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From so many entries of S over all runs on; once, on stderr, and not with a refusal."""
-    runs = len(verifying.verify(Attention(48, 8, 2), sizes=[200, 300], workers=1).points)
-    monkeypatch.setattr("iosim.cli.verifying.LONG", runs * 2 * 48 * 48 + entries)
+    """From so many entries of S over all runs on; once, on stderr, and not with a refusal.
+
+    24 rows of two heads give S a number of entries with a comma; a run need not be long itself.
+    """
+    runs = len(verifying.verify(Attention(24, 8, 2), sizes=[200, 300], workers=1).points)
+    monkeypatch.setattr("iosim.cli.verifying.LONG", runs * 2 * 24 * 24 + entries)
+    # What is drawn has tests of its own.
+    monkeypatch.setattr("iosim.report.plot.plot_table", lambda table, stem: [])
     words = (
         "verify",
         "--N",
-        "48",
+        "24",
         "--d",
         "8",
         "--heads",
@@ -218,7 +223,7 @@ def test_iosim_verify_says_beforehand_that_it_takes_long(
     assert done.exit_code == 0
     assert "take long" not in done.stdout
     assert done.stderr == (
-        f"iosim: note: {runs} runs, each with S of 4,608 entries, take long: fewer values of M, "
+        f"iosim: note: {runs} runs, each with S of 1,152 entries, take long: fewer values of M, "
         "or smaller sizes, take less\n"
     ) * (not entries)
     monkeypatch.setattr("iosim.cli.verifying.LONG", 0)
