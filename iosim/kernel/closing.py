@@ -18,7 +18,7 @@ from iosim.base.errors import InputError
 from iosim.core.program.index import Affine, Edge, Index, Span, Tile
 from iosim.core.program.ir import Load, Loop, Program, Store
 from iosim.kernel import linear
-from iosim.kernel.grid import AXES, GridAxis, open_axis, read_factors, run_over
+from iosim.kernel.grid import AXES, GridAxis, open_axis, open_scaled, read_factors, run_over
 from iosim.kernel.ir import IrBlock, IrFunction, IrOperation, IrRegion, tile_shape
 from iosim.kernel.launch import KernelCall
 from iosim.kernel.linear import (
@@ -80,8 +80,8 @@ class Closing(Launched):
         path: the loops that are open.
     """
 
-    functions: Mapping[str, IrFunction]
-    needed_of: Needed
+    functions: Mapping[str, IrFunction] = field(default_factory=dict)
+    needed_of: Needed = field(default_factory=dict)
     points: bool = False
     path: list[Loop] = field(default_factory=list)
     references: list[Nested] = field(default_factory=list)
@@ -255,7 +255,7 @@ class Closing(Launched):
     def take_order(self, axis: GridAxis) -> Any:
         """The number of a tile; integers that count rows and columns, if its order is learned."""
         lengths = tuple(length for _, length in axis.digits)
-        found = self.find(lengths) if lengths else {}
+        found = self.find(lengths) if lengths and axis.by is None else {}
         self.counters |= {
             name: linear.number(0) if k is None else LinearTile((axis.digits[k][0],))
             for name, k in found.items()
@@ -656,33 +656,55 @@ def close_kernel(functions: Mapping[str, IrFunction], launch: KernelCall) -> Clo
     refusals = []
     for learn in (False, True):
         for points in (False, True):
-            try:
-                return _close(functions, launch, points, learn)
-            except NoClosedForm as error:
-                refusals.append(error)
+            scales: dict[int, str] = {}
+            for _ in range(2):
+                found = dict(scales)
+                try:
+                    return _close(functions, launch, (points, learn), scales)
+                except NoClosedForm as error:
+                    refusals.append(error)
+                if scales == found:
+                    break
     raise refusals[0]
 
 
 def _close(
-    functions: Mapping[str, IrFunction], launch: KernelCall, points: bool, learn: bool
+    functions: Mapping[str, IrFunction],
+    launch: KernelCall,
+    how: tuple[bool, bool],
+    scales: dict[int, str],
 ) -> ClosedKernel:
-    """One try: counting tiles or following where they lie, in an order as written or as learned."""
+    """One try.
+
+    Args:
+        how: whether tiles are counted, and not followed to where they lie; whether their order is
+            learned.
+        scales: axis of the grid → length of its programs' tiles; what is found is added.
+    """
+    points, learn = how
     sizes = NamedSizes()
     text = launch.grid_text or ", ".join(map(str, launch.grid))
     try:
         axes = read_factors(text, launch.constants, sizes)
         axes += [[]] * (3 - len(axes))
-        opened = [open_axis(x, f, sizes, points) for x, f in zip(AXES, axes, strict=True)]
+        opened = [
+            open_scaled(x, f[0], scales[i], sizes)
+            if i in scales and len(f) == 1
+            else open_axis(x, f, sizes, points)
+            for i, (x, f) in enumerate(zip(AXES, axes, strict=True))
+        ]
     except ValueError as error:
         raise NoClosedForm(f"the grid {text}: {error} is no product of sizes and cdiv") from None
     needed = find_all_needed(functions)
-    closing = Closing(sizes, tuple(opened), [], functions, needed, points)
+    kernel = next(f for f in functions.values() if f.public)
+    arguments = _arguments(kernel, launch)
+    names = frozenset(str(x.base) for x in arguments if isinstance(x, LinearTile))
+    closing = Closing(sizes, tuple(opened), [], names, scales, functions, needed, points)
     if learn:
         closing.find = lambda lengths: find_order(functions, launch, lengths, sizes)
     closing.ids = [closing.take_order(axis) for axis in opened]
     closing.path = [loop for axis in reversed(opened) for loop in axis.loops]
-    kernel = next(f for f in functions.values() if f.public)
-    closing.call(kernel, _arguments(kernel, launch))
+    closing.call(kernel, arguments)
     return ClosedKernel(
         build_program(launch.source.name, closing.references, sizes.made), sizes, learn
     )

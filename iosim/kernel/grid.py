@@ -16,6 +16,7 @@ from iosim.kernel.linear import (
     LinearTile,
     MixedId,
     NamedSizes,
+    ScaledId,
     SizeProduct,
     is_name,
     number,
@@ -31,16 +32,20 @@ class GridAxis:
     Attributes:
         loops: outermost first.
         digits: of each loop, its number and its length.
+        by: what its number has to be divided by; a size, or None.
     """
 
     loops: tuple[Loop, ...]
     digits: tuple[tuple[LinearSum, LinearSum], ...]
+    by: LinearSum | None = None
 
     @property
     def program_id(self) -> Integer:
         """The number of a program along the axis."""
         if not self.digits:
             return number(0)
+        if self.by is not None:
+            return ScaledId("a program's number beside its tile", self.digits[0][0], self.by)
         return LinearTile((self.digits[0][0],)) if len(self.digits) == 1 else MixedId(self.digits)
 
     @property
@@ -50,6 +55,14 @@ class GridAxis:
         if not lengths:
             return number(1)
         return LinearTile(lengths) if len(lengths) == 1 else SizeProduct(lengths)
+
+
+def open_scaled(letter: str, length: LinearSum, size: str, sizes: NamedSizes) -> GridAxis:
+    """An axis whose programs have a tile of `size` positions each: by where these begin."""
+    by = LinearSum.of(size)
+    axis = str(sizes.multiply([length, by]))
+    loop = Loop(Tile(letter, axis), Span(axis, Affine(), Affine.of(axis)), size, True, ())
+    return GridAxis((loop,), ((LinearSum.of(loop.tile.start), length),), by)
 
 
 def open_axis(letter: str, factors: list[LinearSum], sizes: NamedSizes, points: bool) -> GridAxis:

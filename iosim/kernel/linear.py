@@ -130,6 +130,19 @@ class Quotient(Unknown):
 
 
 @dataclass(frozen=True)
+class ScaledId(Unknown):
+    """The number of a program whose tiles are known by where they begin: that over their length.
+
+    Attributes:
+        start: where its tile begins.
+        by: the length of each tile, a size.
+    """
+
+    start: LinearSum
+    by: LinearSum
+
+
+@dataclass(frozen=True)
 class LinearTile:
     """A tile of integers: one of several sums, and each lane's coefficient.
 
@@ -299,6 +312,8 @@ def add(a: Any, b: Any) -> Integer:
     """The sum of two tiles."""
     for x, y in ((a, b), (b, a)):
         known = y.number if isinstance(y, LinearTile) else None
+        if isinstance(x, ScaledId) and known is not None:
+            return ScaledId(x.why, x.start + x.by.times(known), x.by)
         if isinstance(x, Quotient) and known is not None and (known <= 0 or x.never_negative):
             return Quotient(x.why, tuple(one + LinearSum.of(x.by * known) for one in x.of), x.by)
     if not (isinstance(a, LinearTile) and isinstance(b, LinearTile)):
@@ -331,6 +346,8 @@ def multiply(a: Any, b: Any) -> Integer:
     for x, y in ((a, b), (b, a)):
         if isinstance(x, LinearTile) and x.number is not None:
             return scale(y, x.number)
+        if isinstance(x, ScaledId) and isinstance(y, LinearTile) and y.bases == (x.by,):
+            return LinearTile((x.start,)) if not y.lanes else Unknown(x.why)
     factors: list[LinearSum] = []
     for x in (a, b):
         if isinstance(x, SizeProduct):

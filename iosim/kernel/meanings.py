@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from iosim.kernel import linear
@@ -34,11 +34,15 @@ class Launched:
         sizes: those that follow from the kernel's arguments.
         axes: of the grid.
         ids: the number of a program along each axis.
+        arguments: names of integers that the launch gives.
+        scales: axis → the argument that its programs' numbers are multiplied by.
     """
 
     sizes: NamedSizes
     axes: tuple[GridAxis, ...]
     ids: list[Any]
+    arguments: frozenset[str] = frozenset()
+    scales: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,19 @@ def _multiply(launched: Launched, op: IrOperation, a: Any, b: Any) -> Any:
     """The product; of two masks, where both hold."""
     if isinstance(a, Conditions) and isinstance(b, Conditions):
         return _conjoin(launched, op, a, b)
+    for x, y in ((a, b), (b, a)):
+        if isinstance(y, LinearTile) and str(y.base) in launched.arguments:
+            _note_scale(launched, x, str(y.base))
     return linear.multiply(a, b)
+
+
+def _note_scale(launched: Launched, x: Any, size: str) -> None:
+    """Note an axis whose programs' numbers, or those and a number, are multiplied by a size."""
+    for axis, one in enumerate(launched.ids):
+        if isinstance(one, LinearTile) and one.number is None:
+            away = linear.add(x, linear.scale(one, -1))
+            if isinstance(away, LinearTile) and away.number is not None:
+                launched.scales.setdefault(axis, size)
 
 
 def _divide(launched: Launched, op: IrOperation, a: Any, b: Any, which: int) -> Any:

@@ -210,3 +210,19 @@ def columns_first(x, N, M):
     i = tl.program_id(0)
     p, q = i // M, i % M
     tl.store(x + p, 1.0, mask=(p * 3 < M) & (q * 2 < N))
+
+
+@triton.jit
+def shares_of_rows(x, y, N, M, P, B: tl.constexpr):
+    first = (tl.program_id(0) + 1) * P - P
+    lane = tl.arange(0, B)
+    tl.store(y + lane, 1.0, mask=first + lane < N)
+    for i in range(first, tl.minimum(first + P, N)):
+        tl.store(x + i * B + lane, 1.0, mask=i + lane < N)
+
+
+@triton.jit
+def share_and_number(x, N, M, P):
+    p = tl.program_id(0)
+    for i in range(p * P, tl.minimum(p * P + P, N)):
+        tl.store(x + i, 1.0, mask=i >= p)

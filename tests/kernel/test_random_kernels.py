@@ -35,6 +35,7 @@ GRIDS = {
     "falling_loop": "cdiv(N, B)",
     "otherwise": "N",
     "columns_first": "M*N",
+    "shares_of_rows": "M",
 }
 REFUSED = {
     "taken_twice": ("M", "depends on which program takes a tile"),
@@ -48,6 +49,7 @@ REFUSED = {
     "calls_that_return": ("cdiv(N, B)", "a value that a condition chooses"),
     "turned_by": ("N", "arith.remsi by N"),
     "wrapped_at": ("N", "arith.remsi by M"),
+    "share_and_number": ("M", "a loop whose bound is a product of sizes"),
     "far_programs": ("N", "a value that a condition chooses"),
 }
 
