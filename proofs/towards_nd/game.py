@@ -14,20 +14,30 @@ from . import constants
 _State = tuple[int, int]
 
 
+@functools.cache
+def _apart(line: int, width: int, step: int) -> int:
+    """The bits of a line, so many places apart."""
+    return sum((line >> k & 1) << (k * step) for k in range(width))
+
+
+def _turned(met: int, held: int, R: int, C: int) -> _State:
+    """The state with its rows sorted, and then as columns."""
+    full = (1 << C) - 1
+    rows = sorted(
+        (held >> i & 1, (row := met >> (i * C) & full).bit_count(), row) for i in range(R)
+    )
+    now, kept = 0, held >> R
+    for i, (resident, _, row) in enumerate(rows):
+        now |= _apart(row, C, R) << i
+        kept |= resident << (C + i)
+    return now, kept
+
+
 def _sorted(met: int, held: int, R: int, C: int) -> _State:
     """The same state with its rows and columns sorted, so that fewer states are different."""
-    grid = [[held >> i & 1, *(met >> (i * C + j) & 1 for j in range(C))] for i in range(R)]
-    grid.append([0, *(held >> (R + j) & 1 for j in range(C))])
     for _ in range(2):
-        *rows, last = grid
-        rows.sort(key=lambda row: (row[0], sum(row), row))
-        turned = [list(line) for line in zip(*rows, last, strict=True)]
-        first, *columns = turned
-        columns.sort(key=lambda line: (line[-1], sum(line), line))
-        grid = [list(line) for line in zip(first, *columns, strict=True)]
-    now = sum(bit << (i * C + j) for i in range(R) for j, bit in enumerate(grid[i][1:]))
-    kept = sum(grid[i][0] << i for i in range(R))
-    return now, kept | sum(bit << (R + j) for j, bit in enumerate(grid[R][1:]))
+        met, held = _turned(*_turned(met, held, R, C), C, R)
+    return met, held
 
 
 def _meeting(item: int, held: int, R: int, C: int) -> int:
@@ -60,17 +70,17 @@ def optimum(R: int, C: int, m: int, *, room_first: bool = False, rows_once: bool
                 if then == every:
                     return loads
                 if held.bit_count() < m:
-                    after.add(_sorted(then, held | 1 << item, R, C))
+                    after.add((then, held | 1 << item))
                     continue
-                after.add(_sorted(then, held, R, C))
+                after.add((then, held))
                 for gone in range(R + C):
                     if held >> gone & 1:
                         others = held & ~(1 << gone)
                         if room_first:
                             then = met | _meeting(item, others, R, C)
-                        after.add(_sorted(then, others | 1 << item, R, C))
+                        after.add((then, others | 1 << item))
         seen |= level
-        level = after - seen
+        level = {_sorted(*state, R, C) for state in after} - seen
     raise AssertionError("unreachable")
 
 

@@ -220,10 +220,11 @@ def one_stay(run: Counted, M: int, B: int, says: str) -> tuple[int, int]:
             for at in stay
         }
     )
-    full = max(ends, key=lambda at: rows.there(at) + columns.there(at))
-    most = rows.there(full) + columns.there(full)
+    row_words_at, column_words_at = rows.there(ends), columns.there(ends)
+    full = max(ends, key=lambda at: row_words_at[at] + column_words_at[at])
+    most = row_words_at[full] + column_words_at[full]
     require(most <= held, f"{says}, B = {B}: {most} words at step {full}, not {held}")
-    widest = max(map(rows.there, ends))
+    widest = max(row_words_at.values())
     require(constants.WIDEST * x >= widest, f"{says}, B = {B}: {widest} row words, not {x}")
     C, spilled = len({j for _, j in run.made}), Counter(w[1] for w in run.spilled if w[0] == "s")
     moved, single = run.moved(), 0
@@ -236,7 +237,7 @@ def one_stay(run: Counted, M: int, B: int, says: str) -> tuple[int, int]:
         else:
             least = fewest(run, word, len(runs), len(runs))
             require(moved[word] >= least, f"{says}: {word} moves {moved[word]} times, not {least}")
-    free, said = columns.number() - columns.there(full), 0
+    free, said = columns.number() - column_words_at[full], 0
     for rate in (Fraction(1), Fraction(5, 4), Fraction(2)):
         claims = sum(max(0, floor((G * g - most + x) / (rate * x))) for g in rows.met.values())
         require(

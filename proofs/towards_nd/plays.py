@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from iosim.report.proof import require
@@ -20,9 +22,11 @@ class Side:
     stays: dict[Item, list[Stay]]
     met: dict[tuple[Item, Stay], int]
 
-    def there(self, at: int) -> int:
-        """How many words have a stay at a step."""
-        return sum(a <= at <= b for runs in self.stays.values() for a, b in runs)
+    def there(self, steps: Iterable[int]) -> dict[int, int]:
+        """How many words have a stay, at each of these steps."""
+        runs = [stay for own in self.stays.values() for stay in own]
+        first, last = (sorted(ends) for ends in zip(*runs, strict=True)) if runs else ([], [])
+        return {at: bisect_right(first, at) - bisect_left(last, at) for at in steps}
 
     def number(self) -> int:
         """How many stays there are."""

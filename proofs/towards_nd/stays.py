@@ -203,13 +203,15 @@ def leavings(rows: Side, columns: Side, M: int, says: str) -> int:
     ends = sorted(
         {at for s in (rows, columns) for runs in s.stays.values() for x in runs for at in x}
     )
-    fullest = max(ends, key=lambda at: rows.there(at) + columns.there(at))
-    most = rows.there(fullest) + columns.there(fullest)
+    there = {id(side): side.there(ends) for side in (rows, columns)}
+    words = {at: sum(own[at] for own in there.values()) for at in ends}
+    fullest = max(ends, key=words.__getitem__)
+    most = words[fullest]
     require(most <= M, f"{says}: stays of {most} words at step {fullest}, M = {M}")
     said = 0
     for leave, claim in ((rows, columns), (columns, rows)):
-        free = leave.number() - constants.AT_ONCE * leave.there(fullest)
-        widest = constants.WIDEST * max(map(claim.there, ends))
+        free = leave.number() - constants.AT_ONCE * there[id(leave)][fullest]
+        widest = constants.WIDEST * max(there[id(claim)].values())
         rates = (Fraction(1), Fraction(5, 4), Fraction(3, 2), Fraction(2))
         for wide, rate in itertools.product({most, int(widest)} - {0}, rates):
             room = [leave.words * g - most + wide for g in claim.met.values()]
