@@ -6,7 +6,8 @@ caller picks the name that it needs; if that is missing, the error says why.
 Changing this file: the user's code runs in this process, unrestricted.  Both callers rely on four
 things: a failing statement doesn't stop later ones, imports from the file's folder and package
 work, what the file prints goes to stderr, since stdout may be a command's JSON, and `linecache` has
-the text that was run, for `inspect.getsource`.
+the text that was run, for `inspect.getsource`.  ``tests/base/test_python_file.py`` runs files by
+themselves, ``tests/core/test_own_files.py`` and ``tests/kernel/test_refused.py`` by the callers.
 """
 
 from __future__ import annotations

@@ -5,6 +5,13 @@ are cut wherever one of them starts or stops; then every run is made of whole pi
 which the second follows the first in every box that has either are one, even where they are no
 neighbors, and so on: such a chain is an *atom*.  Where boxes are equal or have no word in common,
 as of dense schedules, each box is one atom.
+
+`iosim.cache.tiles` makes its tiles of atoms, and `iosim.cache.shared` uses `spread`.  Other work on
+arrays of ranges goes here, too.
+
+Changing this file: all functions are exact and know only arrays, no program.
+``tests/cache/test_cache_parts.py`` compares atoms and runs with lists of words;
+``tests/cache/test_cache_tiles.py`` compares what tiles move.
 """
 
 from __future__ import annotations

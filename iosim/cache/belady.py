@@ -21,6 +21,9 @@ t.  An access at t is a hit if bit t is set.  It clears bit t and sets the bit o
 use; the highest bit is the line that leaves, and which line that is need not be known.  Summaries
 of 64 words each find the highest bit in four steps.  A second bitmap has the dirty lines.  Words
 that are dead until they are written have bits above all others.
+
+`iosim.cache.replaying` calls it for policy ``opt``.  ``tests/cache/test_cache_replay.py`` compares
+with lists.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ in order the address of its first word, of tiled ones the row, shifted to the le
 Both are affine in what is open, as every address is.  Which units a box covers depends on its place
 against blocks and lines alone: `BoxKind.across` columns, or `BoxKind.down` rows, further on, its
 units are the same ones at a distance.  So they are listed once for each such *phase*, and copied.
+
+`of_program`, `templates`, `trace_chunks` and `phases` call it.
+``tests/cache/test_cache_touches.py`` compares with a walker that goes word by word.
 """
 
 from __future__ import annotations

@@ -25,6 +25,9 @@ beyond a capacity are counted by dividing.
 This holds where every loop has fixed bounds, and neither masks nor positions that are read decide
 what is touched; `reuse` says what prevents it elsewhere.
 
+`iosim.cache.methods` and the cache rows of sweeps (`iosim.sweep.caches`) call it.
+``tests/cache/test_cache_closed.py`` compares with stack distances of the stream.
+
 >>> import iosim
 >>> flash2 = iosim.algorithm("flash2").program
 >>> sizes = {"N": 64, "d": 8, "heads": 1}

@@ -3,6 +3,9 @@
 A policy is a stack algorithm where a larger cache always holds what a smaller one holds.  LRU and
 OPT are.  Then every access has a distance, the least number of lines with which it hits, and a
 histogram of distances tells the traffic of all caches at once (Mattson et al. 1970).
+
+`iosim.cache.methods` and `sampling` call it.  A policy that is a stack algorithm is a line in
+`STACKS`.  ``tests/cache/test_cache_curves.py`` compares with caches simulated one by one.
 """
 
 from __future__ import annotations

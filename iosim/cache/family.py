@@ -1,4 +1,9 @@
-"""Caches that differ in capacity alone, and which methods can count what they move."""
+"""Caches that differ in capacity alone, and which methods can count what they move.
+
+``iosim cache`` makes a `CacheFamily` and gives it to `iosim.cache.methods`.  An option of caches is
+a field here and in `record.Cache`; which methods count it is decided here.
+``tests/cache/test_cache_cli.py`` compares messages for what doesn't fit together.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 Layouts are of matrices: the last two axes.  Axes before them are outermost, and a tensor of one
 axis lies in order whatever is requested.
+
+`family` and `of_program` take one; `address_map` computes addresses with it.
+``tests/cache/test_cache_touches.py`` compares with a walker that goes word by word.
 """
 
 from __future__ import annotations

@@ -11,6 +11,9 @@ several iterations in place of one.  So the rest is counted by a product, and th
 what it holds then.
 
 Words are renamed one to one, since no word leaves its tensor or array.
+
+`iosim.cache.methods` calls it.  ``tests/cache/test_cache_leaps.py`` compares with a list of words
+that knows no loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Lines of a stream: which words share one, and where arrays keep what belongs to a line."""
+"""Lines of a stream: which words share one, and where arrays keep what belongs to a line.
+
+The replays (`belady`, `online`, `leaps`, `partitioned`) call it.
+``tests/cache/test_cache_replay.py`` compares with lists.
+"""
 
 from __future__ import annotations
 

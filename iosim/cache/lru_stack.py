@@ -13,6 +13,9 @@ here).
 Dirty lines follow Thompson and Smith 1989: a line is dirty in the caches of at least this many
 lines, its *level*, which a write makes 1.  Found again at distance s it was written back by
 those from its level up to s − 1 lines.
+
+`iosim.cache.curves` and `sampling` feed it.  ``tests/cache/test_cache_curves.py`` compares with
+caches simulated one by one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """Which method counts what caches move, and the methods.
 
 A stream is replayed access by access, or passes over whole tiles are, or LRU's closed form says it.
+
+``iosim cache`` calls it.  A new method is a name in `METHODS`, a function here and a case of
+`choose_method`; it must give the same words as a replay.  ``tests/cache/test_cache_cli.py``
+compares with lists that play the cache, and the messages.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Passes run in the lexicographic order of their places in the tree and of the numbers of the open
 loops (`iosim.cache.closed`).  So those between two of them are a few *segments*: neighboring
 places in the tree, each with the numbers of its outermost loops, the last of these in a range.
+
+`iosim.cache.closed` calls it.  ``tests/cache/test_cache_closed.py`` compares with distances of the
+stream.
 """
 
 from __future__ import annotations

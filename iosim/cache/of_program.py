@@ -1,4 +1,9 @@
-"""Streams of a bound program: what it references, and what it moves."""
+"""Streams of a bound program: what it references, and what it moves.
+
+`touches` and `transfers` are public; ``iosim cache``, `iosim.sweep.caches` and
+`iosim.report.slope` call them, and so do `leaps` and `tiles`.  The order of accesses is the model:
+``tests/cache/test_cache_touches.py`` compares it with a walker that goes word by word.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A cache whose policy knows only the past: one loop over the accesses, for all such policies."""
+"""A cache whose policy knows only the past: one loop over the accesses, for all such policies.
+
+`replaying`, `leaps` and `partitioned` call it.  A policy is a file in `iosim.cache.policies`, not a
+case here.  ``tests/cache/test_cache_replay.py`` compares every policy with lists.
+"""
 
 from __future__ import annotations
 

@@ -16,6 +16,9 @@ carries c₁, c₂, … passed, then each entry in turn keeps the smallest of it
 that one leaves them, in whatever order they came.  So an access takes about
 (distance/b)·log b + b·log b steps with blocks of b entries.  Entries are next uses, all different,
 and the line that is touched at time t is the entry t, which is the smallest.
+
+`iosim.cache.curves` calls it.  ``tests/cache/test_cache_curves.py`` compares with caches simulated
+one by one.
 """
 
 from __future__ import annotations

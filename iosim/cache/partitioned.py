@@ -5,6 +5,9 @@ half misses and the other holds comes from there, and is kept in both from then 
 neither holds is loaded from memory.  A look-up in another part is not a use of it: what a part
 holds depends on its own side alone.  A write goes to its side's part, and copies in others get it;
 the line is dirty in the part that was written last.
+
+`iosim.gpu.dram_prediction` replays an L2 with it.  ``tests/cache/test_cache_replay.py`` and
+``tests/cache/test_cache_shared.py`` compare with lists.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Runs long loops over arrays in parts, and reports between them how far the loop is."""
+"""Runs long loops over arrays in parts, and reports between them how far the loop is.
+
+`methods`, `tiles` and `address_ranges` call it.  ``tests/cache/test_cache_tiles.py`` compares what
+it reports.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """A cache, and what it moves: the two records that a replay takes and gives.
 
 Numbers of this package are at the cache's two sides, in words of the model.
+
+Every method takes a `Cache` and gives a `Traffic`; both are public.  A policy is not added here but
+in `iosim.cache.policies`.  ``tests/cache/test_cache_replay.py`` compares messages.
 """
 
 from __future__ import annotations

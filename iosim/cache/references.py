@@ -10,6 +10,9 @@ then writes the tensor's.  `Alloc` and `Free` are not accesses.
 An operation is atomic: it reads the operands of `OPS[name].reads` in that order, each one row by
 row, and then writes those of `writes`.  An index that is read from a resident word (`At`) reads
 that word where its `Load` or `Store` is, even if that is not an access itself.
+
+`regular`, `trace_walk`, `trace_length` and `templates` read it: all methods count these references.
+``tests/cache/test_cache_touches.py`` compares with a walker that shares no code.
 """
 
 from __future__ import annotations

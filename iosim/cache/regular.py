@@ -3,6 +3,9 @@
 Everything is a number here: loops have fixed bounds, and a pass covers a box whose place follows
 from the numbers of the open loops alone.  A program of which that isn't true is refused, with the
 reason.
+
+`iosim.cache.closed` and `nests` use it.  ``tests/cache/test_cache_closed.py`` compares with
+distances of the stream.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Streams through caches: what each cache loads and writes back."""
+"""Streams through caches: what each cache loads and writes back.
+
+`iosim.cache.methods` and users call `replay`.  ``tests/cache/test_cache_replay.py`` compares with
+simulators of lists and dicts.
+"""
 
 from __future__ import annotations
 

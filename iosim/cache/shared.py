@@ -6,6 +6,9 @@ half an access at a time, so access k is in the middle of its time after 2k + 1 
 but recorded ones are whole numbers, so that any other program can make the same streams.
 
 Made chunk by chunk: a window of time after the other, each with about a chunk's accesses.
+
+`iosim.gpu` (L2) and `partitioned` call it.  A new order is a function here.
+``tests/cache/test_cache_shared.py`` compares with items that are walked and with lists.
 """
 
 from __future__ import annotations

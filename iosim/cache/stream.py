@@ -2,6 +2,9 @@
 
 An access is one unit (a word, unless said otherwise) that is read or written once.  Streams are
 iterated as often as one likes and take no memory of their own length.
+
+`of_program` and `iosim.cache.files` make streams; all replays read them.  The fields of `Stream`
+and `Accesses` are public.  ``tests/cache/test_cache_streams.py`` compares what they refuse.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 A template is made for the extents of open tiles and spans, and holds wherever these are the same;
 where it starts is a sum over *variables* (`iosim.cache.address_map`).  Where words become units
 late, it has an entry for each box (`iosim.cache.boxes`) and none for its words.
+
+`of_program` and `trace_walk` call it.  ``tests/cache/test_cache_touches.py`` compares with a walker
+that goes word by word.
 """
 
 from __future__ import annotations

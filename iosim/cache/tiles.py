@@ -31,6 +31,9 @@ dirty, one that reads appends clean ones, and the last ones go first.  A word th
 does not enter is written back at once.
 
 OPT without bypass has no such form here: the last word to miss is always in, and prefixes break.
+
+`iosim.cache.methods` and `iosim.gpu` call it.  ``tests/cache/test_cache_tiles.py`` compares with
+replays of words at every capacity.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Copies of templates as chunks of accesses: they are broadcast over where they start."""
+"""Copies of templates as chunks of accesses: they are broadcast over where they start.
+
+`of_program` and `leaps` call it.  ``tests/cache/test_cache_touches.py`` compares with a walker that
+goes word by word.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,9 @@ Loops whose tiles no span follows are multiplied; the iterations of the others a
 arrays.  So the time grows with the tiles that bounds follow, and not with the stream.
 `iosim.cache.trace_walk` goes through the same references in order and makes what is counted here;
 these are two walks, since here iterations are lanes of an array, in no order.
+
+`of_program` calls it.  ``tests/cache/test_cache_parts.py`` compares with streams as they are
+walked.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Loops whose iterations reference the same words at a distance are given at once; others, and those
 of more than `LIMIT` accesses, run one by one.
+
+`of_program` and `leaps` call it.  ``tests/cache/test_cache_touches.py`` compares with a walker that
+goes word by word.
 """
 
 from __future__ import annotations

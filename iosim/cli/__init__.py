@@ -2,8 +2,9 @@
 
 `main` is the entry point of ``iosim`` and of ``python -m iosim``.  Nothing imports this wing.
 `commands` lists every command with its module, which `registry` imports only when the command runs.
-To add a command, write a function in the module of its group and a line in `COMMANDS`.  `options`
-has the options that commands share; compute nothing here that Python users might want, too.
+To add a command, write a function in the module of its group, and in ``commands.toml`` a table and
+its name in a section.  `options` has the options that commands share; compute nothing here that
+Python users might want, too.
 
 Changing files here: this ``__init__`` imports next to nothing, so that an interrupt during startup
 is one line; ``tests/docs/test_surface.py`` checks which libraries each command loads.  Keys of

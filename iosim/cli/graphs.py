@@ -1,4 +1,12 @@
-"""The command ``iosim graph``: prints the operators of a graph."""
+"""The command ``iosim graph``: prints the operators of a graph.
+
+Graphs come from `iosim.models.layers.files` and `torch_export`; a kind of operator is added in
+`iosim.models.operators`.  ``commands.toml`` names this command, and has a table for a new one.
+
+Changing this file: keys of ``--json`` are read by scripts, and ``docs/graphs.md`` prints the
+tables.  ``tests/models/test_graph_files.py`` and ``tests/models/test_torch_export.py`` run the
+command.
+"""
 
 from __future__ import annotations
 

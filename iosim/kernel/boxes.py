@@ -3,6 +3,8 @@
 A load brings its whole box, with zeros outside the tensor, and one sector more for each row inside
 that begins or ends within a sector.  A store sends the sectors that it touches.  Both are exact on
 an H200 (`tests/kernel/test_counters.py`).
+
+`iosim.kernel.count` and `iosim.kernel.counters` call it.
 """
 
 from __future__ import annotations

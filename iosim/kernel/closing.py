@@ -4,6 +4,10 @@ The integer part of a kernel's TTIR is followed once, with formulas in place of 
 (`iosim.kernel.linear`).  Programs of the grid and iterations are loops; lanes that a mask leaves
 are a span of the tile; a condition is a loop of at most one iteration.  Where a mask or a bound is
 no such formula, `NoClosedForm` says which, and the kernel is evaluated instead.
+
+`iosim.kernel.formula` and `iosim.kernel.sweep` call it.  What an operation does to formulas is in
+`iosim.kernel.meanings`.  ``tests/kernel/test_kernel_formulas.py`` and
+``tests/kernel/test_random_kernels.py`` compare formulas with evaluations.
 """
 
 from __future__ import annotations

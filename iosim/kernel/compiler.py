@@ -2,6 +2,9 @@
 
 Triton is loaded when something is compiled.  The words of a kernel need its TTIR only; registers,
 spills and shared memory need all the way to machine code.
+
+`iosim.kernel.count`, `configs`, `counters` and the command line call it.  A GPU is an entry of
+`CAPABILITIES`.
 """
 
 from __future__ import annotations

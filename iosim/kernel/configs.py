@@ -1,4 +1,8 @@
-"""A kernel's constants compared before a run: words, tiles that are live, what a GPU gives it."""
+"""A kernel's constants compared before a run: words, tiles that are live, what a GPU gives it.
+
+``iosim kernel tiles`` calls it.  ``tests/kernel/test_front.py`` runs the command and checks its
+figure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Count a kernel: words by argument, distinct words, FLOP, footprint, and what a GPU gives it."""
+"""Count a kernel: words by argument, distinct words, FLOP, footprint, and what a GPU gives it.
+
+``iosim kernel count`` and users call `count_kernel`; `configs`, `sweep`, `tracer` and the lab, too.
+A new number is a field of `KernelCount`, and a row in `iosim.kernel.show`; its ``--json`` keys
+stay.  ``tests/kernel/test_corpus.py`` compares counts with Triton's interpreter.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 Over SM↔L2, stores and atomic operations send the sectors of tiles, and loads bring at most that,
 since L1 keeps some.  DRAM has to deliver each sector once that is read and never stored.  What
 counters of an H200 say beside that is in `REASONS`.
+
+``iosim profile --expect`` calls it.  ``tests/kernel/test_profile_counters.py`` compares with
+launches of a record; reasons in `REASONS` hold for recorded launches only.
 """
 
 from __future__ import annotations

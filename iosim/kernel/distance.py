@@ -1,4 +1,8 @@
-"""How far a kernel is from the least: the lower bound at its memory, and the nearest schedule."""
+"""How far a kernel is from the least: the lower bound at its memory, and the nearest schedule.
+
+``iosim kernel count --solves`` calls it.  A kind of problem is an entry of `_TILES`, beside
+`iosim.kernel.roles.TENSORS`.  ``tests/kernel/test_distance.py`` compares with schedules.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 As in `iosim.gpu.dram_prediction`: programs that are resident run in lockstep, wave after wave in
 the order of their numbers, and what L2 holds of data that programs share is half of its bytes.
 What is least recently used leaves; L2 is empty at first, and what is written leaves it in the end.
+
+`iosim.kernel.configs` calls it.  ``tests/kernel/test_dram.py`` compares with loops and a dictionary
+of sectors.
 """
 
 from __future__ import annotations

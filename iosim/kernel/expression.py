@@ -1,4 +1,8 @@
-"""Expressions of a kernel's arguments, as people type them."""
+"""Expressions of a kernel's arguments, as people type them.
+
+`iosim.kernel.launch` reads ``--grid`` with it.  It runs no code of the text:
+``tests/kernel/test_findings.py`` has what it refuses.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,9 @@ line has read before.
 
 A tile that goes beyond an edge may also wrap: a remainder brings its last lanes back to the first
 ones.  Which words that makes, two evaluations tell: in one of them these lanes are moved by one.
+
+`iosim.kernel.count` calls it.  ``tests/kernel/test_findings.py`` has planted wastes, and a clean
+kernel.
 """
 
 from __future__ import annotations

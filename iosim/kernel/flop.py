@@ -1,4 +1,8 @@
-"""Counts floating-point operations of a block of Triton's IR: those of products, and the others."""
+"""Counts floating-point operations of a block of Triton's IR: those of products, and the others.
+
+`iosim.kernel.count` and `evaluate` call it.  ``tests/kernel/test_emitted.py`` compares with the
+FLOP of schedules.
+"""
 
 from __future__ import annotations
 

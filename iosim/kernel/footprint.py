@@ -15,6 +15,8 @@ Of the kernels that iosim emits, with whole fp32 tiles, the words are the schedu
 In fp16 weights are there twice: in fp32 and rounded, as the next product takes them.  A tile of
 zeros takes nothing: it is a constant until something is added to it, so that a loop of one
 iteration may have less than the schedule's peak.
+
+`iosim.kernel.count` calls it.
 """
 
 from __future__ import annotations

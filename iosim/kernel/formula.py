@@ -1,4 +1,8 @@
-"""The words of a kernel as formulas in its integer arguments, at any sizes."""
+"""The words of a kernel as formulas in its integer arguments, at any sizes.
+
+``iosim kernel count`` and `iosim.kernel.sweep` call it.  ``tests/kernel/test_kernel_formulas.py``
+compares with evaluations at many sizes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The loops of a grid: each factor of ``cdiv(N, BLOCK), Z*H`` is one, over tiles or positions."""
+"""The loops of a grid: each factor of ``cdiv(N, BLOCK), Z*H`` is one, over tiles or positions.
+
+`iosim.kernel.closing` and `meanings` use it.  ``tests/kernel/test_kernel_formulas.py`` compares
+formulas with evaluations.
+"""
 
 from __future__ import annotations
 

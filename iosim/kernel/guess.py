@@ -2,6 +2,8 @@
 
 A switch that is only asked about is off; what is loaded from or stored to is a pointer; any other
 argument is a number, which matters only where an address or a loop depends on it.
+
+`iosim.kernel.launch` calls it for arguments that are not given.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Only the shape of the text is known here: results, a name, operands, attributes, types, regions.
 What an operation means is in `iosim.kernel.semantics`.
+
+Nearly all of this wing reads it.  ``tests/kernel/test_block_pointers.py`` has recorded IR.
 """
 
 from __future__ import annotations

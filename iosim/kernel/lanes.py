@@ -3,6 +3,9 @@
 A meaning takes an instruction, its operands, each a list of values, and the bits of its results; it
 gives the results, or None where it doesn't know.  Integers are signed, in as many bits as their
 register has.  Sums stay sums where they can: `iosim.kernel.values`.
+
+`iosim.kernel.threads` calls it.  An instruction is an entry of `MEANINGS`;
+``tests/kernel/test_counters.py`` compares the sectors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""A kernel with everything that a launch gives it: grid, arguments, types, constants."""
+"""A kernel with everything that a launch gives it: grid, arguments, types, constants.
+
+The command line, the tracer and the lab describe launches with it.
+``tests/kernel/test_refused.py`` compares the messages.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 An integer of a kernel is mostly ``a·N + b·start + … + lane``.  Where it isn't, it is `Unknown`,
 with the reason; nothing breaks until a mask or a bound needs it.
+
+`iosim.kernel.closing`, `meanings`, `grid` and `order` compute with it.
+``tests/kernel/test_kernel_formulas.py`` compares expressions with arrays.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Which registers of a PTX function matter, and which of its loads machine code leaves out.
 
 `iosim.kernel.threads` computes only registers that addresses, guards and branches depend on.
+
+``tests/kernel/test_counters.py`` compares the sectors.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 `iosim.kernel.semantics` says the same of numbers.  An operation that isn't here gives a value that
 is `Unknown`, which matters only where a mask or a bound needs it.
+
+`iosim.kernel.closing` calls it.  ``tests/kernel/test_kernel_formulas.py`` and
+``tests/kernel/test_random_kernels.py`` compare formulas with evaluations.
 """
 
 from __future__ import annotations

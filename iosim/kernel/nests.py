@@ -1,4 +1,7 @@
-"""References of a kernel, each with the loops around it, as one `Program`."""
+"""References of a kernel, each with the loops around it, as one `Program`.
+
+`iosim.kernel.closing` and `formula` call it.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,9 @@ A program finds its tile by quotients and remainders of its number: row by row, 
 or in an order of its own.  For words only one thing matters: that each pair of row and column comes
 equally often.  That is no formula, so kernels are evaluated at small sizes, and integers that count
 like this there count as rows and columns.
+
+`iosim.kernel.closing` calls it.  ``tests/kernel/test_kernel_formulas.py`` compares formulas with
+evaluations.
 """
 
 from __future__ import annotations

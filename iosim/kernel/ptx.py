@@ -1,6 +1,8 @@
 """PTX as blocks of instructions: what a compiled kernel tells each of its threads to do.
 
 `iosim.kernel.threads` evaluates it.
+
+`liveness`, `lanes` and `sectors` read it, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""Which argument of a kernel is which tensor of a problem: said, or found by its products."""
+"""Which argument of a kernel is which tensor of a problem: said, or found by its products.
+
+``iosim kernel count`` calls `find_roles`, or takes ``--roles``; `iosim.kernel.distance` then calls
+`check_roles`.  A kind of problem is an entry of `TENSORS`, a case of `find_roles`, and one of
+``_TILES`` in `iosim.kernel.distance`.
+
+Changing this file: a kernel whose products leave it open is refused, and no role is guessed.
+``tests/kernel/test_distance.py`` compares the roles of known kernels.
+"""
 
 from __future__ import annotations
 

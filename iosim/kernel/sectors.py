@@ -4,6 +4,8 @@ Warps ask L1 for the sectors of loads, instruction by instruction.  What a progr
 in L1 if there is room; ``cp.async.cg`` goes past L1.  Stores that follow each other are merged in
 L1 if it gets them in time.  An atomic operation on a word that several lanes of a warp have is sent
 once for each.  `tests/kernel/test_counters.py` compares all of this with an H200.
+
+`iosim.kernel.count` and `counters` call it.
 """
 
 from __future__ import annotations

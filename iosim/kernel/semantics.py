@@ -3,6 +3,9 @@
 A function for each family, a line in `OPERATIONS` for each name.  Integers are computed as sums,
 floating-point numbers only where data that was given steers the kernel.  An operation that isn't
 here stops the count only where its result is needed.
+
+`iosim.kernel.evaluate` and `threads` call it; `meanings` does the same for formulas.
+``tests/kernel/test_corpus.py`` compares counts with Triton's interpreter.
 """
 
 from __future__ import annotations

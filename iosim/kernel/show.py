@@ -1,4 +1,8 @@
-"""A kernel's count as a table, and as lines that a person reads."""
+"""A kernel's count as a table, and as lines that a person reads.
+
+``iosim kernel`` and notebooks call it.  Keys of ``--json`` stay; sessions in ``docs/`` compare what
+is printed.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,16 @@
 """Which values of a kernel its addresses, masks and loops depend on.
 
 The others are never computed.
+
+`iosim.kernel.evaluate`, `iosim.kernel.closing` and `iosim.kernel.roles` call it.  An operation that
+refers to memory is an entry in `STEERING` or `BOXES`, or a case of `steering_operands`, beside its
+methods in ``EFFECTS`` of `iosim.kernel.evaluate` and `iosim.kernel.closing`; one on layouts or
+shared memory is a name in `_LOCAL`.  Any other operation of an unknown dialect is refused.
+
+Changing this file: a value that is left out here is never computed, and the count is wrong or
+refused.  ``tests/kernel/test_corpus.py`` compares counts with Triton's interpreter,
+``tests/kernel/test_gluon_kernels.py`` has the dialects of Gluon, and
+``tests/kernel/test_refused.py`` the messages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Find a kernel in a file, whatever else the file does when it is imported."""
+"""Find a kernel in a file, whatever else the file does when it is imported.
+
+``iosim kernel`` and the tracer call `load_kernel`.  The file is run by `iosim.base.python_file`;
+``tests/kernel/test_refused.py`` compares the messages.
+"""
 
 from __future__ import annotations
 

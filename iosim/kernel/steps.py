@@ -2,6 +2,8 @@
 
 Programs come in the order of their numbers, one by one; a step is a load, a store or an atomic
 operation of one program's tile.
+
+The lab calls it; ``tests/lab/test_lab_launch.py`` compares steps.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Programs start in the order of their numbers, so many at once.  Those that are resident together
 run in lockstep: each operation refers to memory for one program after the other, then the next
 operation does.  That is a model of time; the lines are exact.
+
+``iosim kernel cache`` and `iosim.kernel.dram` call it.  ``tests/kernel/test_stream.py`` compares
+with loops written by hand.
 """
 
 from __future__ import annotations

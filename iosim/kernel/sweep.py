@@ -1,4 +1,8 @@
-"""A kernel at many sizes and with many constants: by formulas, or else by evaluations."""
+"""A kernel at many sizes and with many constants: by formulas, or else by evaluations.
+
+``iosim kernel sweep`` calls it.  ``tests/kernel/test_kernel_formulas.py`` compares formulas with
+evaluations.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ are computed (`iosim.kernel.liveness`).  A pointer is an integer: the number of 
 upper bits, and bytes.
 
 `iosim.kernel.sectors` counts what is reported.  What isn't known raises `UnsupportedKernel`.
+
+``tests/kernel/test_counters.py`` compares with counters of an H200.
 """
 
 from __future__ import annotations

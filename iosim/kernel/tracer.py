@@ -1,4 +1,7 @@
-"""Count a kernel by its own launch: ``iosim.kernel.trace(fn)[grid](*args, **meta)``."""
+"""Count a kernel by its own launch: ``iosim.kernel.trace(fn)[grid](*args, **meta)``.
+
+Users call `trace` in place of a launch.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,9 @@ Every array has three axes for the grid and one for each axis of the tile, of si
 doesn't depend on it.  An integer tile is kept as a sum of such arrays and a mask as a product of
 them, so that ``base + row[:, None] * stride + column[None, :]`` takes the memory of a row and of a
 column.  They are multiplied out only where an operation needs it.
+
+`evaluate`, `semantics`, `lanes` and `threads` compute with it.  ``tests/kernel/test_one_bit.py``
+and ``tests/kernel/test_corpus.py`` compare the results.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Adds up the words that a kernel's references move, argument by argument.
 
 `iosim.kernel.count` passes it each `Reference` that `iosim.kernel.evaluate` reports.
+
+``tests/kernel/test_corpus.py`` compares with Triton's interpreter.
 """
 
 from __future__ import annotations

@@ -4,6 +4,12 @@ For each algorithm and each M, with the optimal tiles: the schedule runs on real
 output is compared with a float64 reference; its count with the formula (as integers and as
 sympy); its peak with M; the count with every bound; and, over the sweep, the exponents of M with
 −1 above d² and −1/2 below.
+
+``iosim verify`` (`iosim.cli.verifying`) calls `verify`, and `table` for its CSV and figure.  A new
+check of a point is a case of `check_point`, a name in `CHECKS`, and a test in which it fails.
+
+Changing this file: the numbers that are compared must come from different programs, so compute none
+of them here.  ``tests/report/test_verify.py`` makes each check fail on purpose.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""The families of models: how the layers of each are written."""
+"""The families of models: how the layers of each are written.
+
+`workload` and the lab's wall make whole models with it, `iosim.gpu.layers` single layers.  A family
+is a file beside `llama`, a line in `ARCHITECTURES` and a name in
+`iosim.models.layers.models.FAMILIES`; ``tests/models/test_layers.py`` compares the two lists, and
+each family with layers by hand.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """Operators of PyTorch's ATen as operators of a graph: one function each, in `LOWERED`.
 
 Each gets the translation and a node, and gives a `Value`, or several.
+
+`torch_export` calls `LOWERED`.  A new operator is a function here, or in `aten_rows`; what has none
+becomes an opaque operator.  ``tests/models/test_torch_export.py`` compares what modules compute
+with PyTorch.
 """
 
 from __future__ import annotations

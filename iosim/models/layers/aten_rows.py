@@ -1,4 +1,7 @@
-"""Attention, normalizations, sums and look-ups of ATen, for `iosim.models.layers.aten`."""
+"""Attention, normalizations, sums and look-ups of ATen, for `iosim.models.layers.aten`.
+
+``tests/models/test_torch_export.py`` compares what they compute with PyTorch.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The backward pass of a graph: operators that give gradients, by each kind's own rule."""
+"""The backward pass of a graph: operators that give gradients, by each kind's own rule.
+
+`blocks` calls it for training, and `iosim.models.fusion.online` to recognize attention's gradients.
+The rule of a kind is in `iosim.models.operators`; here they are only put together.
+``tests/models/test_layers.py`` compares with finite differences,
+``tests/models/test_layers_torch.py`` with autograd.
+"""
 
 from __future__ import annotations
 

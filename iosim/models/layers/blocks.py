@@ -4,6 +4,10 @@ Axes have one letter, as Ivanov et al. name them (arXiv 2007.00072): b sequences
 columns of scores, h heads, p a head's words, i the embedding, u the feed-forward network, v the
 vocabulary.  Where heads share keys and values, g counts heads of keys and r the heads that share.
 
+The files of the families call it.  A block that two families share goes here; one that a single
+family has goes to its file.  Names of operators and tensors are in recorded fusions and stay.
+``tests/models/test_layers.py`` compares layers with ``tests/layers_by_hand.py``.
+
 >>> op = Writer({"b": 8, "j": 512, "i": 1024, "u": 4096})
 >>> op("linear", "contraction", "X[b j i], weight W[i u] -> Y[b j u]")
 'Y'

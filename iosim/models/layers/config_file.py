@@ -2,6 +2,10 @@
 
 The keys of TOML are the fields of `iosim.models.layers.models.Config`.  Of a ``config.json`` those
 are read that name the same numbers in the library transformers; all others are left alone.
+
+`iosim.models.layers.models.config` calls it for ``--model FILE``.  A new key is a field of `Config`
+and, for a ``config.json``, an entry of `PUBLISHED`.  ``tests/models/test_own_models.py`` compares
+with published models.
 """
 
 from __future__ import annotations

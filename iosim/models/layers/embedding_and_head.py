@@ -1,4 +1,8 @@
-"""What comes before the layers of a model, and after them."""
+"""What comes before the layers of a model, and after them.
+
+The families `bert`, `gpt2` and `llama` call it.  ``tests/models/test_layers.py`` compares with
+``tests/layers_by_hand.py``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """Graphs in files: TOML, which people write, and JSON, which is written and read back.
 
 Both say the same; ``docs/graphs.md`` has a whole example.
+
+``iosim graph``, ``fuse`` and ``roofline`` read files with it.  A key that is added here is also
+written by `writing` and told in ``docs/graphs.md``.  ``tests/models/test_graph_files.py`` reads
+back what is written, and compares the message for each file that is wrong.
 """
 
 from __future__ import annotations

@@ -1,5 +1,10 @@
 """Graphs of operators: data, checked once, run in NumPy.
 
+Families, `files` and `torch_export` make graphs; fusion, the roofline, the lab and
+`iosim.gpu.layers` read them.  A kind of operator belongs to `iosim.models.operators`.  Names are in
+users' files and in records, so they stay.  ``tests/models/test_layers.py`` runs graphs beside
+layers by hand.
+
 >>> from iosim.models.operators import operand, operator
 >>> s = {"j": 4, "i": 8}
 >>> x, y, z = (operand(name, "j i", s) for name in "XYZ")

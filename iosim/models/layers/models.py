@@ -1,4 +1,14 @@
-"""Models by their published configurations, as data, each with its source."""
+"""Models by their published configurations, as data, each with its source.
+
+The option ``--model`` reads names and files here (`config`, `attention_of`); `architectures`,
+`blocks`, `workload` and the lab's wall take a `Config`.  A published model is a table in
+``published.toml`` and its attention a line of `iosim.core.problem.MODELS`; a family is also a name
+in `FAMILIES`.
+
+Changing this file: ``tests/models/test_layers.py`` compares each model's parameters with published
+totals, and `CONFIGS` with `MODELS`, and `FAMILIES` with the families that have layers;
+``tests/models/test_own_models.py`` compares with files of Hugging Face.  Every number has a source.
+"""
 
 from __future__ import annotations
 

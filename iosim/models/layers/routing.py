@@ -5,6 +5,8 @@ that routing allows.  If each token's choice is uniform and independent of the o
 gets none of T tokens with probability (1 − k/n)ᵀ, and n (1 − (1 − k/n)ᵀ) experts are expected to be
 read.
 
+`blocks` and `workload` ask it, and ``iosim fuse`` and ``roofline`` for ``--experts``.
+
 >>> routing = Routing(8, 2, tokens=3)
 >>> routing.read, f"{routing.expected:.3f}", Routing(8, 2, tokens=3, choice=5).read
 (2, '4.625', 5)

@@ -4,6 +4,9 @@
 NumPy.  What is a view in PyTorch moves no words here, and what is copied there is copied here.
 What depends on no input and no parameter, as a mask does, is computed once and is an input of the
 graph, of the role ``state``; so are buffers.
+
+``iosim graph FILE.py:FUNCTION`` calls `from_file`.  PyTorch is imported only when called.
+``tests/models/test_torch_export.py`` compares what graphs compute with PyTorch.
 """
 
 from __future__ import annotations

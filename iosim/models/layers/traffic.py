@@ -5,6 +5,10 @@ L2↔DRAM.  Products of matrices are the `matmul` schedule with optimal tiles, a
 gradients a schedule of attention or of its backward pass, and all else a stream, which reads each
 input once and writes each output once.
 
+`iosim.models.fusion`, `iosim.models.roofline`, `iosim.gpu.layers.rows` and the lab ask it.  A kind
+of operator with a schedule of its own is a case of `moved`.
+``tests/models/test_roofline_words.py`` has words by hand.
+
 >>> from iosim.models.operators import operand, operator
 >>> s = {"t": 4096, "i": 1024, "u": 4096}
 >>> linear = operator("linear", "contraction", [operand("X", "t i", s), operand("W", "i u", s)],

@@ -1,5 +1,9 @@
 """Whole models: the graphs of their parts, and how often each runs.
 
+``iosim roofline``, ``iosim fuse`` and `iosim.models.roofline` call it.  A phase is a name in
+`iosim.models.layers.blocks.PHASES`.  ``tests/models/test_layers.py`` compares parameters with
+published totals.
+
 >>> step = workload("llama3-8b", "decode", batch=8, N=512)
 >>> [(part.graph.name, part.times) for part in step.parts]
 [('llama3-8b embedding', 1), ('llama3-8b layer', 32), ('llama3-8b head', 1)]

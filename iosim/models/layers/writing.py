@@ -1,5 +1,8 @@
 """A graph as JSON, which `iosim.models.layers.files` reads back.
 
+``iosim graph --as-file`` calls it.  A user's files are of this form, so a change raises `VERSION`.
+``tests/models/test_graph_files.py`` reads back what is written.
+
 >>> from iosim.models.layers.graph import Graph
 >>> from iosim.models.operators import operand, operator
 >>> s = {"t": 4, "u": 8}
