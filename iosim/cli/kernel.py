@@ -110,6 +110,7 @@ def count(
 @opt.machine(
     "forecast the bytes between its L2 and DRAM, too; compiles for it, or for --gpu", old=()
 )
+@opt.drift
 @opt.save("a figure of bytes against what a program takes; a name without a suffix")
 @opt.as_json
 def tiles(
@@ -117,6 +118,8 @@ def tiles(
     gpu: str | None,
     varied: Sequence[str],
     machine: Hardware | None,
+    drift: int | None,
+    seed: int,
     save: Path | None,
     as_json: bool,
     **given: Any,
@@ -129,6 +132,8 @@ def tiles(
     source = load_kernel(kernel)
     choices = vary_constants(source, read_varied(varied))
     forecast = machine is not None
+    if drift is not None and not forecast:
+        raise InputError("--drift is of a forecast: give --machine, like --machine h200")
     if machine is not None and gpu is None:
         gpu = machine.name
         if gpu not in CAPABILITIES:
@@ -136,14 +141,14 @@ def tiles(
     capability = read_capability(gpu) if gpu else None
     machine = machine or MACHINES.get((gpu or "").lower())
     describe = read_launch(source, **given)
-    configs = rank_configs(choices, describe, machine, capability, forecast)
+    configs = rank_configs(choices, describe, machine, capability, forecast, drift, seed)
     table = to_config_table(configs)
     made = [] if save is None else save_styled(table.plot(), figure_name(save))
     if as_json:
         opt.print_json([config.to_dict() for config in configs])
         return
     opt.print_rows(table.rows)
-    for line in to_config_lines(configs):
+    for line in to_config_lines(configs, opt.format_drift(drift, seed)):
         click.echo(line)
     for path in made:
         click.echo(f"wrote {path}")

@@ -338,6 +338,28 @@ def machine(
     return option("--machine", old=old, type=MACHINE, metavar=MACHINE.name, help=f"machine: {help}")
 
 
+def drift(command: F) -> F:
+    """``--drift`` and ``--seed``; the command gets per mille or None, and a number."""
+    seed = click.option("--seed", type=Integer(0, 2**32 - 1), default=0, help="seed: of the drift")(
+        command
+    )
+    return click.option(
+        "--drift",
+        type=Integer(0),
+        metavar="PER_MILLE",
+        help="most by which programs differ in speed, 0 to 1000; by default without limit",
+    )(seed)
+
+
+def format_drift(per_mille: int | None, seed: int) -> str:
+    """Which drift a range is of.
+
+    >>> format_drift(None, 0), format_drift(15, 3)
+    ('if programs drift', 'if programs drift by 15 ‰, seed 3')
+    """
+    return "if programs drift" + ("" if per_mille is None else f" by {per_mille} ‰, seed {seed}")
+
+
 def graph(
     help: str = "a graph of your own: a file in TOML or JSON", **attributes: Any
 ) -> Callable[[F], F]:

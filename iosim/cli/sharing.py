@@ -36,13 +36,7 @@ M_WORDS = 2**16
     help="programs that are resident at once on the whole chip; by default what fits in the "
     "SMs, an estimate",
 )
-@click.option(
-    "--drift",
-    type=opt.Integer(0),
-    metavar="PER_MILLE",
-    help="most by which programs differ in speed, 0 to 1000; by default without limit",
-)
-@click.option("--seed", type=opt.Integer(0, 2**32 - 1), default=0, help="seed: of the drift")
+@opt.drift
 @opt.as_json
 def l2(
     schedule: str,
@@ -102,9 +96,7 @@ def l2(
         f"{_rows(answer, answer.programs, ' ({} rows)')}{about}; "
         f"{answer.waves:,} wave{'s' * (answer.waves > 1)}"
     )
-    told = "if programs drift"
-    if answer.drift is not None:
-        told = f"if programs drift by {answer.drift} ‰, seed {seed}"
+    told = opt.format_drift(answer.drift, seed)
     rows: list[tuple[str, str, int]] = [
         ("SM↔L2", "loads", answer.sm_l2),
         ("L2↔DRAM", "reads in lockstep", answer.lockstep),

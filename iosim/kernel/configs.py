@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from iosim.base.errors import InputError
@@ -93,6 +94,8 @@ def rank_configs(
     machine: Hardware | None = None,
     capability: int | None = None,
     forecast: bool = False,
+    drift: int | None = None,
+    seed: int = 0,
 ) -> list[KernelConfig]:
     """Count a kernel with each choice of constants; the fewest bytes first.
 
@@ -102,13 +105,20 @@ def rank_configs(
         machine: whose shared memory limits a program.
         capability: of the GPU to compile for; None compiles nothing.
         forecast: whether to forecast the bytes at L2↔DRAM, on the machine.
+        drift, seed: of its range, as in `iosim.kernel.dram.forecast_dram`.
 
     Raises:
         InputError: no choice compiles; a forecast on a machine whose L2 has no size.
     """
     l2_bytes = _find_l2(machine) if forecast else None
+    predict = partial(forecast_dram, l2_bytes=l2_bytes or 0, drift=drift, seed=seed)
     found = [
-        _forecast(_count(dict(c), describe, machine, capability), describe, machine, l2_bytes)
+        _forecast(
+            _count(dict(c), describe, machine, capability),
+            describe,
+            machine,
+            predict if forecast else None,
+        )
         for c in track(list(choices), "configs")
     ]
     runs = [c for c in found if c.count is not None]
@@ -136,15 +146,15 @@ def _forecast(
     config: KernelConfig,
     describe: Callable[[Mapping[str, Any]], KernelCall],
     machine: Hardware | None,
-    l2_bytes: int | None,
+    predict: Callable[..., DramForecast] | None,
 ) -> KernelConfig:
     """The choice with a forecast, or why it has none."""
-    if machine is None or l2_bytes is None or not config.resident:
+    if machine is None or predict is None or not config.resident:
         return config
     call = describe(config.constants)
     functions, resident = lower_call(call), machine.cores * config.resident
     try:
-        found = forecast_dram(functions, call.to_evaluate(), resident, l2_bytes)
+        found = predict(functions, call.to_evaluate(), resident)
     except InputError as error:
         return replace(config, untold=str(error))
     return replace(config, dram=found)

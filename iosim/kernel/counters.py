@@ -184,12 +184,6 @@ def expect_bytes(call: KernelCall, capability: int | None = None) -> ExpectedByt
 
     evaluate(lower_call(call, capability), call.to_evaluate(), observe)
     sectors = {key: collected.count_sectors(key) * SECTOR for key in list(collected.bases)}
-    distinct = 0
-    for name in {argument for _, argument in sectors}:
-        every = [key for key in sectors if key[1] == name]
-        stored = [key for key in every if key[0] == "store"]
-        distinct += collected.count_together(every, SECTOR).distinct
-        distinct -= collected.count_together(stored, SECTOR).distinct if stored else 0
     written, read = (
         sum(n for (kind, _), n in sectors.items() if kind != other) for other in ("load", "store")
     )
@@ -207,7 +201,7 @@ def expect_bytes(call: KernelCall, capability: int | None = None) -> ExpectedByt
         call.grid,
         written,
         read,
-        distinct * SECTOR,
+        collected.count_unstored_sectors() * SECTOR,
         any(kind == "atomic" for kind, _ in sectors),
         between,
         most,

@@ -4,6 +4,10 @@ As in `iosim.gpu.dram_prediction`: programs that are resident run in lockstep, w
 the order of their numbers, and what L2 holds of data that programs share is half of its bytes.
 What is least recently used leaves; L2 is empty at first, and what is written leaves it in the end.
 
+Programs that drift apart read at least each sector once that is read and never stored, and at most
+what each loads for itself.  A drift from a seed is replayed twice, through all of L2 and through
+half of it.  Where half of L2 holds all that a launch touches, no drift does harm.
+
 `iosim.kernel.configs` calls it.  ``tests/kernel/test_dram.py`` compares with loops and a dictionary
 of sectors.
 """
@@ -15,6 +19,7 @@ from dataclasses import dataclass
 
 from iosim.base.errors import InputError
 from iosim.cache import CacheFamily, count_words
+from iosim.cache.shared import drifting, interleaved
 from iosim.gpu.l2 import L2_SHARE
 from iosim.kernel import stream
 from iosim.kernel.evaluate import CallValues, Reference, evaluate
@@ -24,17 +29,20 @@ from iosim.kernel.reuse import SECTOR, ReuseCounter
 
 @dataclass(frozen=True)
 class DramForecast:
-    """Bytes at L2↔DRAM, in lockstep.
+    """Bytes at L2↔DRAM, in lockstep, and the range of reads if programs drift.
 
     Attributes:
         reads: that DRAM delivers.
         writes: that it takes, those that are in L2 at the end with them.
+        least, most: reads if programs drift.
         resident: programs at once.
         line: bytes of a line that was replayed: tiles touch such lines whole, or they are sectors.
     """
 
     reads: int
     writes: int
+    least: int
+    most: int
     resident: int
     line: int
 
@@ -45,7 +53,12 @@ class DramForecast:
 
 
 def forecast_dram(
-    functions: Mapping[str, IrFunction], call: CallValues, resident: int, l2_bytes: int
+    functions: Mapping[str, IrFunction],
+    call: CallValues,
+    resident: int,
+    l2_bytes: int,
+    drift: int | None = None,
+    seed: int = 0,
 ) -> DramForecast:
     """Forecast the traffic between L2 and DRAM.
 
@@ -54,6 +67,8 @@ def forecast_dram(
         call: the grid and the arguments.
         resident: programs that run at once on all SMs.
         l2_bytes: that L2 has.
+        drift: per mille by which programs differ in speed, 0 to 1000; None: it isn't known.
+        seed: of the drift.
 
     Raises:
         InputError: more lines than `iosim.kernel.stream.MOST_ACCESSES`.
@@ -73,8 +88,20 @@ def forecast_dram(
         raise InputError(
             f"{accesses:,} lines of {line} bytes are more than {stream.MOST_ACCESSES:,}"
         )
-    lines = max(1, int(l2_bytes * L2_SHARE) // line)
+    whole, lines = (max(1, int(l2_bytes * share) // line) for share in (1, L2_SHARE))
     replayed = stream.to_stream(functions, call, resident, line)
     found = count_words(replayed, CacheFamily(capacities=[lines]))
     writes = sum(x[0] for x in (found.write_backs, found.flush) if x)
-    return DramForecast(found.loads[0] * line, writes * line, resident, line)
+    reads = found.loads[0] * line
+    loads = (counter.count_sectors(key) for key in counter.bases if key[0] != "store")
+    least, most = counter.count_unstored_sectors() * SECTOR, sum(loads) * SECTOR
+    touched = counter.count_together(list(counter.bases), SECTOR).distinct * SECTOR
+    if touched <= l2_bytes * L2_SHARE:
+        least = most = reads
+    elif drift is not None:
+        items = stream.to_streams(functions, call, resident, line)
+        drifted = interleaved(items, drifting(resident, drift, seed)).stream
+        half, all_ = count_words(drifted, CacheFamily(capacities=[lines, whole])).loads
+        least, most = all_ * line, half * line
+    low, high = min(least, reads), max(most, reads)
+    return DramForecast(reads, writes * line, low, high, resident, line)

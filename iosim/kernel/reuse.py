@@ -157,6 +157,16 @@ class ReuseCounter:
                 total += sectors * int(times[bases == residue].sum())
         return total
 
+    def count_unstored_sectors(self) -> int:
+        """Different sectors that are read, and that nothing stores."""
+        total = 0
+        for name in {argument for _, argument in self.bases}:
+            every = [key for key in self.bases if key[1] == name]
+            stored = [key for key in every if key[0] == "store"]
+            total += self.count_together(every, SECTOR).distinct
+            total -= self.count_together(stored, SECTOR).distinct if stored else 0
+        return total
+
     def find_line(self, most: int) -> int:
         """The longest line of bytes, up to `most`, of which tiles touch each one whole or not.
 

@@ -174,8 +174,15 @@ def _config_cells(config: KernelConfig, count: KernelCount) -> dict[str, Any]:
     return row | {"front": "doesn't run" if config.reason else "*" if config.best else ""}
 
 
-def to_config_lines(configs: Sequence[KernelConfig]) -> Iterator[str]:
-    """The lines below the comparison: the front, and constants that can't run."""
+def to_config_lines(
+    configs: Sequence[KernelConfig], told: str = "if programs drift"
+) -> Iterator[str]:
+    """The lines below the comparison: the front, constants that can't run, and reads of DRAM.
+
+    Args:
+        configs: with their counts.
+        told: which drift the range is of.
+    """
     yield "*: no other choice moves fewer bytes and takes less room"
     if any(c.dram for c in configs):
         yield "dram_bytes: L2↔DRAM, both ways, if resident programs run in lockstep in half of L2"
@@ -183,5 +190,11 @@ def to_config_lines(configs: Sequence[KernelConfig]) -> Iterator[str]:
         said = ", ".join(f"{k}={v}" for k, v in config.constants.items())
         if config.reason:
             yield f"{said} doesn't run: {config.reason}"
+        if config.dram:
+            dram, of = config.dram, f"{said}: " if said else ""
+            yield (
+                f"{of}L2↔DRAM reads in lockstep {dram.reads:,} bytes; {told}, at least "
+                f"{dram.least:,}, at most {dram.most:,}"
+            )
         if config.untold:
             yield f"{said} has no dram_bytes: {config.untold}"

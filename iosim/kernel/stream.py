@@ -46,27 +46,55 @@ def to_stream(
         InputError: no accesses, or more than `MOST_ACCESSES`.
         UnsupportedKernel: as `iosim.kernel.evaluate.evaluate`.
     """
+    parts = [accesses for _, accesses in _walk(functions, call, resident, line)]
+    address, write = (np.concatenate(x) for x in zip(*parts, strict=True))
+    return of_arrays(address, write)
+
+
+def to_streams(
+    functions: Mapping[str, IrFunction], call: CallValues, resident: int = 1, line: int = 32
+) -> list[Stream]:
+    """The lines of each program by itself, in the order of programs; arguments as `to_stream`.
+
+    Args:
+        functions: of the module.
+        call: the grid and the arguments.
+        resident: programs that are evaluated together.
+        line: bytes.
+    """
+    parts = list(_walk(functions, call, resident, line))
+    who, address, write = (
+        np.concatenate(x) for x in zip(*((n, *accesses) for n, accesses in parts), strict=True)
+    )
+    order = np.argsort(who, kind="stable")
+    x, y, z = call.grid
+    ends = np.cumsum(np.bincount(who, minlength=x * y * z))[:-1]
+    both = (np.split(one[order], ends) for one in (address, write))
+    return [of_arrays(*one) for one in zip(*both, strict=True)]
+
+
+def _walk(
+    functions: Mapping[str, IrFunction], call: CallValues, resident: int, line: int
+) -> Iterator[tuple[Array, Accesses]]:
+    """The lines of each reference, with the program of each; raises as `to_stream`."""
     starts = _place_arguments(functions, call, line)
     x, y, z = call.grid
-    starts_of_waves = track(range(0, x * y * z, resident), "waves")
-    programs = (np.arange(n, min(n + resident, x * y * z)) for n in starts_of_waves)
+    firsts = range(0, x * y * z, resident)
+    programs = (np.arange(n, min(n + resident, x * y * z)) for n in track(firsts, "waves"))
     waves = ((n % x, n // x % y, n // (x * y)) for n in programs)
-    parts: list[Accesses] = []
     total = 0
-    for references in evaluate_waves(functions, call, waves):
+    for first, references in zip(firsts, evaluate_waves(functions, call, waves), strict=True):
         for reference in references:
-            for part in _find_lines(reference, starts, line):
+            for who, part in _find_lines(reference, starts, line):
                 total += len(part.address)
                 if total > MOST_ACCESSES:
                     raise InputError(
                         f"the launch refers to more than {MOST_ACCESSES:,} lines of {line} bytes: "
                         "choose smaller sizes"
                     )
-                parts.append(part)
-    if not parts:
+                yield first + who, part
+    if not total:
         raise InputError("the launch refers to no memory, so there is nothing to replay")
-    address, write = (np.concatenate(x) for x in zip(*parts, strict=True))
-    return of_arrays(address, write)
 
 
 def _place_arguments(
@@ -93,8 +121,10 @@ def _place_arguments(
     return starts
 
 
-def _find_lines(reference: Reference, starts: Mapping[str, int], line: int) -> Iterator[Accesses]:
-    """The lines of a reference, one program after the other."""
+def _find_lines(
+    reference: Reference, starts: Mapping[str, int], line: int
+) -> Iterator[tuple[Array, Accesses]]:
+    """The lines of a reference, one program after the other, and the program of each."""
     base, shared, mixed = separate_tile(reference)
     programs, width = reference.grid[0], reference.width
     at = starts[reference.argument] + np.broadcast_to(base.reshape(-1), programs) * width
@@ -110,6 +140,7 @@ def _find_lines(reference: Reference, starts: Mapping[str, int], line: int) -> I
     lines = np.full((programs, max(x.shape[1] for _, x in parts)), -1)
     for members, found in parts:
         lines[members, : found.shape[1]] = found
-    found = lines[(lines >= 0) & active[:, None]]
+    kept = (lines >= 0) & active[:, None]
+    who, found = np.nonzero(kept)[0], lines[kept]
     for write in {"load": (False,), "store": (True,), "atomic": (False, True)}[reference.kind]:
-        yield Accesses(found, np.full(len(found), write))
+        yield who, Accesses(found, np.full(len(found), write))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import math
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from iosim.base.errors import InputError
+from iosim.cache.shared import paces
 from iosim.cli.commands import COMMANDS
 from iosim.cli.registry import program
 from iosim.kernel import describe_launch, load_kernel
@@ -85,6 +87,57 @@ def test_the_forecast_is_that_of_loops(
     found = forecast_dram(lower_call(call), call.to_evaluate(), resident, l2)
     assert (found.reads, found.writes) == traffic_by_hand(m, n, k, group, resident, l2)
     assert found.line == line
+
+
+def list_sectors(m: int, n: int, k: int) -> list[list[tuple[str, int, bool]]]:
+    """The sectors that each program refers to one after the other, in groups of one row."""
+    found = []
+    for i, j in ((i, j) for i in range(math.ceil(m / B)) for j in range(math.ceil(n / B))):
+        rows, columns = ([x * B + at for at in range(B)] for x in (i, j))
+        mine: list[tuple[str, int, bool]] = []
+        for step in range(0, k, B):
+            inner = range(step, min(step + B, k))
+            a = {(r % m * k + x) * 2 // 32 for r in rows for x in inner}
+            b = {(x * n + c % n) * 2 // 32 for c in columns for x in inner}
+            mine += [("a", at, False) for at in sorted(a)] + [("b", at, False) for at in sorted(b)]
+        c = {(r * n + c) * 4 // 32 for r in rows for c in columns if r < m and c < n}
+        found.append(mine + [("c", at, True) for at in sorted(c)])
+    return found
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 96, 64), (70, 50, 33)])
+@pytest.mark.parametrize(("resident", "l2"), [(1, 2048), (5, 8192), (5, 2**20)])
+@pytest.mark.parametrize("drift", [0, 15, 1000])
+def test_the_range_if_programs_drift_is_that_of_loops(
+    m: int, n: int, k: int, resident: int, l2: int, drift: int
+) -> None:
+    constants = {"BM": B, "BN": B, "BK": B, "GROUP_SIZE_M": 1}
+    call = describe_launch(load_kernel(MATMUL), GRID, {"M": m, "N": n, "K": k}, TYPES, constants)
+    functions, values = lower_call(call), call.to_evaluate()
+    programs = list_sectors(m, n, k)
+    # Each program takes its own time for an access, and the next begins where one ends.
+    free, events = [0] * resident, []
+    for i, (pace, mine) in enumerate(zip(paces(len(programs), drift, 7), programs, strict=True)):
+        begin = heapq.heappop(free)
+        heapq.heappush(free, begin + 2 * int(pace) * len(mine))
+        events += [(begin + (2 * t + 1) * int(pace), i, t) for t in range(len(mine))]
+    halves, whole = DumbCache(l2 // 2 // 32), DumbCache(l2 // 32)
+    for _, i, t in sorted(events):
+        name, at, write = programs[i][t]
+        for cache in (halves, whole):
+            cache.refer({(name, at * 32)}, write)
+    found = forecast_dram(functions, values, resident, l2, drift, 7)
+    lockstep = traffic_by_hand(m, n, k, 1, resident, l2)[0]
+    assert found.reads == lockstep
+    assert found.least == min(lockstep, whole.reads * 32)
+    assert found.most == max(lockstep, halves.reads * 32)
+    # However they drift: each sector once, or whatever programs load for themselves.
+    free_drift = forecast_dram(functions, values, resident, l2)
+    loads = [(name, at) for mine in programs for name, at, write in mine if not write]
+    once = 32 * len(set(loads))
+    assert free_drift.least == once
+    assert free_drift.most == (once if l2 == 2**20 else 32 * len(loads))
+    assert free_drift.least <= found.least <= found.most <= free_drift.most
 
 
 @pytest.mark.parametrize("resident", [1, 3])
@@ -182,4 +235,5 @@ def test_orders_of_a_product_compare_as_an_h200_measured_them() -> None:
         seen[group] = row["dram_read_bytes"] + row["dram_write_bytes"]
         assert row["read_bytes"] == 1_610_612_736  # the words of the loads, in any order
         assert abs(found.bytes / seen[group] - 1) < 0.12
+        assert found.least <= row["dram_read_bytes"] <= found.most
     assert sorted(forecasts, key=forecasts.__getitem__) == sorted(seen, key=seen.__getitem__)
