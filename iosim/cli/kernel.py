@@ -280,10 +280,10 @@ def print_count(answer: KernelCount) -> None:
 @click.option(
     "--bytes",
     "capacity",
-    required=True,
     metavar="BYTES,…",
-    help="bytes that the cache holds: 50MiB, or several",
+    help="bytes that the cache holds: 50MiB, or several; by default those of --machine",
 )
+@opt.machine("the cache that its cores share", old=())
 @click.option("--line-bytes", "line", default="32", metavar="BYTES", help="bytes in a line")
 @policy
 @click.option(
@@ -293,7 +293,8 @@ def print_count(answer: KernelCount) -> None:
 def cache(
     kernel: str,
     gpu: str | None,
-    capacity: str,
+    capacity: str | None,
+    machine: Hardware | None,
     line: str,
     policy: str,
     resident: int,
@@ -305,6 +306,11 @@ def cache(
     Programs start in the order of their numbers; those that are resident run in lockstep, which is
     a model of time. Bytes are between the cache and what is behind it.
     """
+    if (capacity is None) == (machine is None):
+        raise InputError("give --bytes, like --bytes 50MiB, or --machine, like --machine h200")
+    if machine is not None and machine.cache_bytes is None:
+        raise InputError(machine.lacks("cache_bytes"))
+    capacity = capacity or str(machine and machine.cache_bytes)
     launch = read_launch(load_kernel(kernel), **given)({})
     functions = lower_call(launch, read_capability(gpu) if gpu else None)
     size = read_bytes("--line-bytes", line)

@@ -106,3 +106,18 @@ def test_a_kernel_that_refers_to_nothing_is_refused() -> None:
     done = CliRunner().invoke(program(COMMANDS), ["kernel", "cache", SOFTMAX, *launch])
     assert isinstance(done.exception, InputError)
     assert "refers to no memory" in str(done.exception)
+
+
+def test_a_machine_gives_the_bytes_of_its_cache() -> None:
+    launch = ["--grid", "9", "--arg", "columns=256", "--const", "BLOCK=64", "--json"]
+
+    def replay(*words: str) -> Result:
+        command = ["kernel", "cache", SOFTMAX, *launch, *words]
+        return CliRunner().invoke(program(COMMANDS), command)
+
+    by_name = json.loads(replay("--machine", "h100").stdout)
+    assert by_name == json.loads(replay("--bytes", "50MiB").stdout)
+    for words in ((), ("--machine", "h100", "--bytes", "1MiB")):
+        done = replay(*words)
+        assert done.exit_code == 2
+        assert "give --bytes, like --bytes 50MiB, or --machine" in done.output
