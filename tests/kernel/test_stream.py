@@ -119,5 +119,5 @@ def test_a_machine_gives_the_bytes_of_its_cache() -> None:
     assert by_name == json.loads(replay("--bytes", "50MiB").stdout)
     for words in ((), ("--machine", "h100", "--bytes", "1MiB")):
         done = replay(*words)
-        assert done.exit_code == 2
-        assert "give --bytes, like --bytes 50MiB, or --machine" in done.output
+        assert isinstance(done.exception, InputError)
+        assert "give --bytes, like --bytes 50MiB, or --machine" in str(done.exception)
