@@ -6,6 +6,10 @@ In Algorithm 1 a rows of Q and of O are stationary, K and V stream a row at a ti
 which divides N, and else a little below the count.
 
 Proved in `proofs/upper_bounds.md#counts-of-the-catalogue`.
+
+`BOUNDS` has both entries, and schedules like `flash2` claim the count in `attains`.
+``tests/bounds/test_bounds.py`` compares values; ``tests/report/test_verify.py`` holds schedules to
+the count.
 """
 
 from typing import Any

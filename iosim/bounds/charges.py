@@ -3,6 +3,10 @@
 Each record is valid by itself: the steps `charges`, `beside-crossing`, `mixed` and
 `blended` of proofs/attention_backward.md decide the inequalities that it has to fulfil.  Sizes
 are those for d = d_v = 1.
+
+`iosim.bounds.backward` makes bounds of the records.  A new record is one more in its tuple, and
+must pass the steps of the proof: ``tests/bounds/test_backward_bounds.py`` runs them, and plants
+errors in them.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ theorem in ``proofs/towards_nd.md``.
 Changing this file: it affects six registered bounds.  The text of `covers` may change, with the
 documents that print it.  The suffix ``-sums`` is part of keys of `BOUNDS` and stays.  `strength`,
 `options` and `row_sums` say where a theorem holds: change them only with its proof.
+
+``tests/bounds/test_towards_nd.py`` and ``tests/bounds/test_stationary.py`` plant errors in the
+bounds that it makes.
 """
 
 from __future__ import annotations

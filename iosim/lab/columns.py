@@ -1,4 +1,8 @@
-"""Tables by column, each said as briefly as it can be, for a page that carries many of them."""
+"""Tables by column, each said as briefly as it can be, for a page that carries many of them.
+
+`iosim.lab.data`, `page`, `widget` and `iosim.lab.exercises` call it.  ``front/`` unpacks what is
+made here, so change both sides.  ``tests/lab/test_lab_hardware.py`` reads it back.
+"""
 
 from __future__ import annotations
 

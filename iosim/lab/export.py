@@ -1,4 +1,8 @@
-"""One schedule's animation in a file of its own: a page with the lab's Watch view, or a movie."""
+"""One schedule's animation in a file of its own: a page with the lab's Watch view, or a movie.
+
+``iosim export`` calls it.  A new format of file is added here and in `iosim.report.encode`.
+``tests/lab/test_export.py`` tests pages, movies and messages.
+"""
 
 from __future__ import annotations
 

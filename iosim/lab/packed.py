@@ -1,4 +1,8 @@
-"""JSON as compressed text, which the page unpacks by itself if it is requested."""
+"""JSON as compressed text, which the page unpacks by itself if it is requested.
+
+`page` and `iosim.lab.data.watch` call it, and ``front/`` unpacks it.
+``tests/lab/test_lab_page.py`` reads it back.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The lab as one HTML file that needs neither a server nor a network."""
+"""The lab as one HTML file that needs neither a server nor a network.
+
+``iosim lab``, `export` and `widget` call it.  A view's data is a file in `iosim.lab.data`.
+``tests/lab/test_lab_page.py`` tests the file and limits its size.
+"""
 
 from __future__ import annotations
 

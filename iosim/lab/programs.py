@@ -9,6 +9,9 @@ The value holds what Python knows of a program, so that the page needs no formul
 
 A polynomial is a list of terms ``[coefficient, [atom, …]]``, whose atoms are numbers of entries in
 the table: names of sizes and tiles, or records of `iosim.core.counting.poly`.
+
+`page` and `iosim.lab.data.watch` call it.  Keys are typed in ``front/``;
+``tests/browser/test_engine.py`` compares what the page makes of them with Python.
 """
 
 from __future__ import annotations

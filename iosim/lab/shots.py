@@ -1,4 +1,8 @@
-"""The frames of a schedule's movie: what is resident, what moves, what has been moved."""
+"""The frames of a schedule's movie: what is resident, what moves, what has been moved.
+
+`iosim.lab.export` calls it; moments come from `iosim.lab.steps`, and pictures are drawn by
+`iosim.report.movie`.  ``tests/lab/test_export.py`` compares frames with their moments.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,12 @@
 Between two moments whole iterations are passed over: what they move is counted, once for all
 iterations of equal extents, and not walked.  So the time grows with the moments, and hardly with
 the sizes; the moments are those of a walk through every step, which tests hold them against.
+
+`iosim.lab.shots` makes frames of movies with it, for ``iosim export``.  What a step is, and which
+line of the listing it has, is told by `iosim.core.counting.show`.
+
+Changing this file: a new node of programs is a case of `_Run._step` and of `_Run._sums`, and both
+must agree.  ``tests/lab/test_export.py`` compares moments with a walk through every step.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 It needs the extra ``lab``.  What the page finds in its file is the widget's trait ``data``; and
 where the page's search continues in the background, the widget asks Python (`ASKED`).
+
+`iosim.watch` calls it.  ``tests/browser/test_widget.py`` runs it in notebooks.
 """
 
 from __future__ import annotations

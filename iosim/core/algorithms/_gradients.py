@@ -1,4 +1,8 @@
-"""Parts that schedules of the backward pass share."""
+"""Parts that schedules of the backward pass share.
+
+Files like `flash2_backward` call it, and so does `iosim.gpu.libraries`.  A part that a single
+schedule has goes to its own file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Passes: the parts that algorithms, and the family that is searched for better ones, share."""
+"""Passes: the parts that algorithms, and the family that is searched for better ones, share.
+
+Files like `flash2` call it, and so does `experiments.schedule_search`.  A part that a single
+schedule has goes to its own file.  A change here changes the counts of all that use it:
+``tests/oracle.py`` and ``tests/golden`` tell which.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,9 @@ word (Kwasniewski et al. 2019, arXiv 1908.09606): B_r1·B_c1 + B_r1 + 1 words, f
 B_r1·B_c1 + B_r1 + B_c1 in `small_cache`.  A tile of O takes a column of scores, V word by word, and
 one statistic a row, L = log Σ exp: B_r2·(B_d2 + 2) + 1 words, for B_r2·(B_d2 + 3) + B_d2.  With the
 same tiles it moves what `small_cache` and `spill_rows` do.
+
+`ALGORITHMS` has it.  ``tests/core/test_small_tiles.py`` compares what it reaches as M grows, beside
+the oracle and golden files of all schedules.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Found by the schedule search (`experiments.schedule_search`).  Pass 1 is `scores`; pass 2 holds
 whole rows of O and takes V in column chunks, which leaves d words more for O than whole rows of V
 do.  Per head about 2N²d²/M + 2N² words.
+
+`ALGORITHMS` has it.  Beside the oracle and golden files of all schedules, ``python -m
+experiments.schedule_search`` prints whether it is still the best.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Attention, with what people vary: masks, keys of their own, heads that share keys and values."""
+"""Attention, with what people vary: masks, keys of their own, heads that share keys and values.
+
+``tests/core/test_attention_options.py`` compares its options with what is written by hand in
+``tests/masked_oracle.py``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The backward pass of attention: gradients of Q, K and V from that of O."""
+"""The backward pass of attention: gradients of Q, K and V from that of O.
+
+``tests/core/test_gradients.py`` compares `reference` with finite differences.
+"""
 
 from __future__ import annotations
 

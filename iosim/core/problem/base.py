@@ -3,6 +3,9 @@
 An axis is declared once, as a field of its problem; the builder, the commands, sweeps and bounds
 read names, defaults and words of help from there.  An option is a field, too: what people vary,
 and may leave out.
+
+All problems inherit `BaseProblem`; commands, sweeps and bounds ask it.
+``tests/core/test_problem.py`` has what is declared wrongly.
 """
 
 from __future__ import annotations

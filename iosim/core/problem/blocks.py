@@ -1,4 +1,7 @@
-"""Attention under a static block mask: which tiles of scores are needed is an array."""
+"""Attention under a static block mask: which tiles of scores are needed is an array.
+
+``tests/core/test_block_options.py`` and ``tests/core/test_blocks.py`` count at any pattern.
+"""
 
 from __future__ import annotations
 

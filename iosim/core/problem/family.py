@@ -1,4 +1,7 @@
-"""Problems of one form at many sizes: what is computed for many points at once."""
+"""Problems of one form at many sizes: what is computed for many points at once.
+
+`iosim.sweep` counts many points by it at once.
+"""
 
 from __future__ import annotations
 

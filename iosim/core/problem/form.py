@@ -1,4 +1,8 @@
-"""What a problem declares: tensors, axes, options; and its form, that programs are traced for."""
+"""What a problem declares: tensors, axes, options; and its form, that programs are traced for.
+
+All problems declare with it, and programs are traced for a `Form`.  ``tests/core/test_problem.py``
+has what is declared wrongly.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What attention problems share whose heads may have a d_v, and share K and V."""
+"""What attention problems share whose heads may have a d_v, and share K and V.
+
+`scores` and `blocks` inherit it.
+"""
 
 from __future__ import annotations
 

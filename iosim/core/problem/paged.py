@@ -1,4 +1,12 @@
-"""Attention against a cache in pages: what a server decodes with (vLLM, FlashInfer)."""
+"""Attention against a cache in pages: what a server decodes with (vLLM, FlashInfer).
+
+`PROBLEMS` has it, so that commands take ``--problem paged``; its schedule is
+`iosim.core.algorithms.paged`, its bound `iosim.bounds.paged`.
+
+Changing this file: `reference` follows the table, and shares nothing with a schedule.
+``tests/core/test_paged.py`` compares outputs with attention, counts with each other, and messages
+for bad tables and sizes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Which scores attention needs: sizes, heads that share keys and values, and masks."""
+"""Which scores attention needs: sizes, heads that share keys and values, and masks.
+
+`attention` and `backward` inherit `MaskedScores`.  ``tests/core/test_attention_options.py``
+compares it with ``tests/masked_oracle.py``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """How many pairs a mask leaves, of how many rows and columns: closed forms.
 
 The same few lines are read with whole numbers, with arrays and with symbols.
+
+`scores` and `blocks` call it, and through them bounds.  ``tests/core/test_attention_options.py``
+compares with loops over pairs; if a count changes, bounds do, so raise
+`iosim.base.revision.REVISION`.
 """
 
 from __future__ import annotations

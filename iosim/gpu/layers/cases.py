@@ -1,5 +1,9 @@
 """What is run: layers of published models, at sizes, in variants.
 
+`tasks`, `record` and the report `iosim.gpu.reports.layers` read it.  A new case is a line in
+`CASES`; names of cases and variants are in records and stay.  ``tests/gpu/test_gpu_layers.py``
+reads the records.
+
 >>> case = LayerCase("bert-large", "training", 8, 512)
 >>> case.graph(VARIANTS["fused"]).operators[0].name, case.name
 ('query', 'bert-large training')

@@ -2,6 +2,9 @@
 
 Nodes of Inductor are finer than the graph's operators: a softmax is five of them.  An operator is
 put where the last node of its step is computed that has as many words as the operator writes.
+
+`rows`, `record` and the report `iosim.gpu.reports.layers` call it.
+``tests/gpu/test_gpu_layers.py`` tests that they are partitions.
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@ the traced graph that it computes.  A node keeps the module that it came from; o
 pass keeps the module of the node that it is the gradient of.  So each node is mapped to a step
 (`LayerStep` in `gpu/layers/modules.py`), forward or backward.  `watching` notes them while a
 compiler works; what a cache answers, no compiler sees.
+
+`tasks` calls it on the GPU.  What it finds is kept in records, and ``tests/gpu/test_gpu_layers.py``
+reads examples from ``tests/golden``.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ written.  docs/gpu.md has the evidence for each counter.
 
 Before the runs there are x + 1 and a product, both of known size, which say what the counters are
 worth.
+
+`tasks` and reports call it.  ``tests/gpu/test_gpu_layers.py`` compares with a record made by hand.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ Each operator, or linear operator with its bias, is a module of its own, a `Laye
 the operators of the graph that it covers.  That is how kernels are mapped to operators: in eager
 runs by the range that each step opens for the profiler, in compiled ones by the module that the
 compiler notes for each node.  Parameters are called as in the graph (`Layer.weights`).
+
+`tasks` builds them.  A new model is a module here, beside a case in `cases`.
+``tests/gpu/test_gpu_modules.py`` compares them with graphs, in float64 on the CPU.
 """
 
 from __future__ import annotations

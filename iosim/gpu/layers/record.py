@@ -3,6 +3,9 @@
 ``spec.json`` has the runs; ``measured.json`` times, launches and what a compiler fused, one row for
 each run; ``report.csv`` the counters of one pass of each, after two checks of known size;
 ``profiled.json`` which runs these are; ``provenance.json`` device, versions, date, commit, command.
+
+`tasks` writes it and `rows` and the report `iosim.gpu.reports.layers` read it.  Keys stay.
+``tests/gpu/test_gpu_layers.py`` reads all committed records.
 """
 
 from __future__ import annotations

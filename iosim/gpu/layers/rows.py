@@ -1,4 +1,8 @@
-"""What a record says: rows of kernels, of classes and of runs, compared with the model."""
+"""What a record says: rows of kernels, of classes and of runs, compared with the model.
+
+The report `iosim.gpu.reports.layers` prints and draws it.  ``tests/gpu/test_gpu_layers.py`` sends a
+made-up record through table and figure.
+"""
 
 from __future__ import annotations
 

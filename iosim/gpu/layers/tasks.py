@@ -3,6 +3,9 @@
 `measure` builds each case, compiles what is to be compiled, times its variants in turn and traces
 each.  `profile` runs each once after a mark, for `ncu` to watch; what was compiled before comes
 from the cache.  Both stop starting runs when their time is over, and say so in the rows left.
+
+The worker of `iosim.gpu.reports.layers` calls it, and that of the report on backward passes.  It
+takes PyTorch as an argument: import none here.
 """
 
 from __future__ import annotations

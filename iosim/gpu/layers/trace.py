@@ -7,6 +7,13 @@ for each of its operators.  In the backward pass there are no steps; there autog
 node has the sequence number of the operator that made the node in the forward pass, and that
 operator is within a step's range.  So every kernel is mapped by who launched it, and none by its
 name.
+
+`tasks` calls `launches` and `typical` where a layer was run; `record`, `groups`, `rows` and
+`launch_counters` read what they give.
+
+Changing this file: `RANGE` must be what ``gpu/layers/modules.py`` has, and the fields of `Launch`
+are columns of records, so both stay.  Records keep no trace, only what was found in one, so
+``tests/gpu/test_gpu_layers.py`` has events by hand, and reads the committed records.
 """
 
 from __future__ import annotations

@@ -5,6 +5,14 @@ tiles of its own.  The words of the model become bytes on each path: sectors whe
 ask for them, whole boxes where bulk copies do, reductions where the kernel adds to memory.  What
 DRAM has to deliver is forecast as `iosim l2` does.  The difference to the counters is what nothing
 explains.
+
+``iosim profile --schedule`` calls it (`iosim.cli.expecting`).  A new kernel is an entry of
+`iosim.gpu.profiling.known_kernels.KNOWN`, a new kind of bytes a line in `_MEASURED` and a case of
+`_moved`.
+
+Changing this file: expected bytes are of the model and the path alone, never fitted to what was
+measured.  ``tests/gpu/test_profile_expected.py`` wants library kernels of recorded reports to be
+exact.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Files that are not reports of `ncu`: what they are, and what to give in their place.
 
 `FOREIGN` has one record for each format that people have at hand next to a report of kernels.
+
+`reading` calls it.  ``tests/gpu/test_profile_reading.py`` compares the messages.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """Kernels: the launches of one function, grid and block together, and where each is on a roof.
 
+`iosim.cli.profiling`, `verdict`, `expected` and `show` read them.  ``tests/gpu/test_profile.py``
+computes shares again.
+
 >>> from pathlib import Path
 >>> from iosim.gpu.profiling.reading import read
 >>> found = kernels(read(Path("experiments/data/gpu/h200/paper")))

@@ -5,6 +5,8 @@ family.  Its pattern matches the kernel's name as a report writes it, and its gr
 what a name doesn't say was read from counters (docs/gpu.md) or from the library's code.  Kernels
 that `iosim.gpu.emit` makes are known by their own names.
 
+``tests/gpu/test_profile_expected.py`` has a recorded kernel of each family.
+
 >>> from iosim.core.problem import Attention
 >>> name = "cudnn_generated_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_4x1x1_cga1x1x1"
 >>> kernel = find_kernel(name, "flash2", Attention(4096, 64, heads=8))

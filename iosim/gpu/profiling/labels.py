@@ -2,6 +2,9 @@
 
 ``ncu --csv`` prints labels (``Duration``) unless names are requested.  ``labels.toml`` has them as
 Nsight Compute 2025.3 printed the same report both ways.
+
+`reading` calls it.  A new label is a line in ``labels.toml``.
+``tests/gpu/test_profile_reading.py`` reads one report by labels and by names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""One launch of a kernel, as a profiler's report has it."""
+"""One launch of a kernel, as a profiler's report has it.
+
+`reading` and `running` make launches, and `kernels` adds them up.
+``tests/gpu/test_profile_reading.py`` compares them over all layouts.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 `READERS` has one reader for each layout of ``ncu --csv``; which one a table needs follows from its
 columns.  A ``.ncu-rep`` is exported by ``ncu --import`` first.  A folder is a record of iosim,
 whose counters are in ``report.csv``.
+
+``iosim profile`` and `running` call it.  ``tests/gpu/test_profile_reading.py`` wants the same
+launches from every layout.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Profiling a command: `ncu` with the counters that a verdict needs, and no more."""
+"""Profiling a command: `ncu` with the counters that a verdict needs, and no more.
+
+``iosim profile -- COMMAND`` calls it.  ``tests/gpu/test_profile.py`` has a stand-in for `ncu`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A record of what was read: kernels and counters, nothing that names a host or a user."""
+"""A record of what was read: kernels and counters, nothing that names a host or a user.
+
+``iosim profile`` calls it.  ``tests/gpu/test_profile_reading.py`` and ``tests/gpu/test_profile.py``
+read back what is saved.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Kernels as rows: one for each kernel, and one for each quantity of a kernel with its counters."""
+"""Kernels as rows: one for each kernel, and one for each quantity of a kernel with its counters.
+
+``iosim profile`` prints them.  ``tests/gpu/test_profile.py`` tests them.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 `ncu` prints notes (``==PROF== …``) and the program's own output before the table.  A file that ends
 within a line, or a row that lacks cells, is cut off.
+
+`reading` and `saving` call it.  ``tests/gpu/test_profile_reading.py`` has tables that are cut off.
 """
 
 from __future__ import annotations

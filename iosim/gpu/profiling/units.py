@@ -3,6 +3,8 @@
 `ncu` writes numbers with commas between thousands, and scales units (Kbyte, us) unless it is asked
 for base units.  Its K, M, G and T are decimal.
 
+`reading` calls it.  ``tests/gpu/test_profile_reading.py`` tests it.
+
 >>> in_base("134.22", "Mbyte"), in_base("1,234", "us"), in_base("99.5", "%")
 ((134220000.0, 'byte', True), (1234000.0, 'ns', True), (99.5, '%', False))
 >>> in_base("4.27", "Tbyte/s")[:2], in_base("1.98", "cycle/nsecond")[:2]

@@ -10,6 +10,9 @@ Thresholds, and where each is from:
 - `FULL`: above 80% the same rule says that the unit in use the most has to get less work.
 - `CLOSE` is a choice of this project: between two passes of `ncu` shares differ by less.
 - a launch takes what the machine's record says, 2.6 µs unless a source gives another.
+
+``iosim profile`` and `show` call it.  ``tests/gpu/test_profile_thresholds.py`` has each threshold
+from both sides; a new one has a source.
 """
 
 from __future__ import annotations
