@@ -4,9 +4,9 @@ Files of `iosim.devices.schedules` and `iosim.devices.collectives` are written w
 operation is added in `iosim.devices.ops`, a new kind of node here and in `iosim.devices.program`
 and `walk`.
 
-Changing this file: a schedule that would deadlock or has no closed form raises ProgramError while
-it is written.  ``tests/devices/test_devices.py`` compares run, count and closed form of all
-schedules.
+Changing this file: a schedule whose sends don't fit, or that has no closed form, raises
+ProgramError while it is written.  ``tests/devices/test_devices.py`` compares run, count and closed
+form of all schedules.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A `Value` is a tensor of the graph with a place for each dimension.  Dimensions 
 axis, and neither have those along which words are repeated: so transposing, expanding, squeezing
 and adding dimensions makes no operator.
 
-`torch_export` and `aten` use it.  A new view is a method of `Value`; it must make no operator.
-``tests/models/test_torch_export.py`` counts copies and compares with PyTorch.
+`torch_export` and `aten` use it.  A new view gives a `Value` with other places, and makes no
+operator. ``tests/models/test_torch_export.py`` counts copies and compares with PyTorch.
 """
 
 from __future__ import annotations

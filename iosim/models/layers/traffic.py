@@ -6,8 +6,9 @@ gradients a schedule of attention or of its backward pass, and all else a stream
 input once and writes each output once.
 
 `iosim.models.fusion`, `iosim.models.roofline`, `iosim.gpu.layers.rows` and the lab ask it.  A kind
-of operator with a schedule of its own is a case of `moved`.
-``tests/models/test_roofline_words.py`` has words by hand.
+of operator says in `iosim.models.operators` which `problem` it solves; `SCHEDULES` has the
+schedules that are tried, and other kinds are streams. ``tests/models/test_roofline_words.py`` has
+words by hand.
 
 >>> from iosim.models.operators import operand, operator
 >>> s = {"t": 4096, "i": 1024, "u": 4096}
