@@ -2,14 +2,14 @@
 
 `of_program` turns a bound program into a stream; `replay`, `family` and `methods` run streams
 through caches of one or all capacities; `closed`, `leaps` and `tiles` get the same counts in less
-time.  ``iosim cache`` and the cache rows of sweeps call them; `iosim.kernel` replays streams of
-Triton kernels, and `iosim.gpu` those of an L2.  A policy is one file in `iosim.cache.policies`, a
-format of traces one file in `iosim.cache.files`.
+time, and `sampling` estimates them.  ``iosim cache`` and the cache rows of sweeps call them;
+`iosim.kernel` replays streams of Triton kernels, and `iosim.gpu` those of an L2.  A policy is one
+file in `iosim.cache.policies`, a format of traces one file in `iosim.cache.files`.
 
-Changing files here: counts are exact, so each fast method must equal a replay with plain lists,
-which ``tests/cache`` has for each.  Import contracts: nothing here imports the machine, closed
-forms, tiles, schedules or bounds, which have to stay independent.  Loops that numba compiles use
-`iosim.base.compiled` and run as plain Python, too.  If a count changes, raise
+Changing files here: counts are exact but for samples, so each fast method must equal a replay with
+plain lists, which ``tests/cache`` has for each.  Import contracts: nothing here imports the
+machine, closed forms, tiles, schedules or bounds, which have to stay independent.  Loops that numba
+compiles use `iosim.base.compiled` and run as plain Python, too.  If a count changes, raise
 `iosim.base.revision.REVISION`: sweeps record cached rows.
 
 >>> sorted(POLICIES)

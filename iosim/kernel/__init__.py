@@ -3,9 +3,9 @@
 ``iosim kernel`` and `trace` (a kernel's own launch in Python) call it.  `source` finds the function
 in a file, `launch` has its arguments, `compiler` and `ir` give the IR, `slicing`, `semantics` and
 `evaluate` find all references, and `words`, `reuse`, `flop`, `footprint` and `findings` add them up
-into the value of `count`, which `show` prints.  `distance` compares with lower bounds and
-schedules, `stream` replays caches.  An operation of the IR goes to `semantics`, or, if it refers to
-memory, to `evaluate`.
+into the value of `count`, which `show` prints.  `roles` and `distance` compare with lower bounds
+and schedules, `stream` replays caches.  An operation of the IR goes to `semantics`, or, if it
+refers to memory, to `evaluate` and `slicing`.
 
 Changing files here: a count is exact, or the kernel is refused with its line and the reason.
 ``tests/kernel`` compares each kernel of its corpus with Triton's interpreter word by word, emitted

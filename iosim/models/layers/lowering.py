@@ -5,7 +5,7 @@ axis, and neither have those along which words are repeated: so transposing, exp
 and adding dimensions makes no operator.
 
 `torch_export` and `aten` use it.  A new view gives a `Value` with other places, and makes no
-operator. ``tests/models/test_torch_export.py`` counts copies and compares with PyTorch.
+operator.  ``tests/models/test_torch_export.py`` counts copies and compares with PyTorch.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ input once and writes each output once.
 
 `iosim.models.fusion`, `iosim.models.roofline`, `iosim.gpu.layers.rows` and the lab ask it.  A kind
 of operator says in `iosim.models.operators` which `problem` it solves; `SCHEDULES` has the
-schedules that are tried, and other kinds are streams. ``tests/models/test_roofline_words.py`` has
+schedules that are tried, and other kinds are streams.  ``tests/models/test_roofline_words.py`` has
 words by hand.
 
 >>> from iosim.models.operators import operand, operator
