@@ -104,26 +104,18 @@ def _launch(torch: Any, run: Sweeps) -> Launched:
     def words(n: int) -> Any:
         return torch.zeros(max(n, 1), dtype=torch.float32, device="cuda")
 
-    tensors = [
+    tensors = (
         words(blocks * block),
         words(run.sweeps * own * run.own_reads),
         words(run.sweeps * own * run.own_writes),
         words(programs * block),
-    ]
+    )
     gate = torch.zeros(1, dtype=torch.int32, device="cuda")
     sizes = (run.sweeps, blocks, run.own_reads, run.own_writes)
 
     def go() -> None:
-        sweep_kernel.sweep_words[(programs,)](
-            *tensors,
-            gate,
-            *sizes,
-            ALTERNATE=run.alternate,
-            BLOCK=block,
-            OWN_BLOCK=sweep_kernel.OWN_BLOCK,
-            EVERY=sweep_kernel.EVERY,
-            num_warps=8,
-        )
+        kernel = sweep_kernel.sweep_words[(programs,)]
+        kernel(tensors, gate, sizes, ALTERNATE=run.alternate, num_warps=8)
 
     go()  # compile before the mark
     gate.zero_()
