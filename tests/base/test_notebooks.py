@@ -27,7 +27,7 @@ from iosim.base.errors import InputError, IosimError, ProgramError
 from iosim.base.rows import Table
 from iosim.bounds import BoundRow
 from iosim.core.counting import symbols
-from iosim.kernel import count_kernel, describe_launch, load_kernel
+from iosim.kernel import count_kernel, derive_formula, describe_launch, load_kernel
 from iosim.pebbling import Dag, Move, matmul, optimum
 from iosim.report import figures, verify, views
 from iosim.report import tightness as best
@@ -57,6 +57,9 @@ def values() -> dict[str, Any]:
         "Dag": matmul(2, 2, 1),
         "Table": best.table([point]),
         "KernelCount": count_kernel(
+            describe_launch(load_kernel(SOFTMAX), "8", {"columns": 64}, {}, {"BLOCK": 64})
+        ),
+        "formula of a kernel": derive_formula(
             describe_launch(load_kernel(SOFTMAX), "8", {"columns": 64}, {}, {"BLOCK": 64})
         ),
         "odd": Counts((("load", "<K & 'V'>"), 2**80)),
