@@ -115,8 +115,8 @@ def _unpack(data: bytearray, most: int) -> bytearray:
     return found
 
 
-def read_mask(path: str | Path) -> NDArray[Any]:
-    """The array of a block mask in a file of NumPy's.
+def read_mask(path: str | Path, what: str = "a mask") -> NDArray[Any]:
+    """The array of a block mask, or of something else, in a file of NumPy's.
 
     Raises InputError if there is none; nothing that the file says is run.
 
@@ -137,7 +137,7 @@ numpy.save()
         why = getattr(error, "strerror", None) or why
     if isinstance(found, np.ndarray):
         return found
-    raise InputError(f"can't read {path}: {why}; save a mask with numpy.save()")
+    raise InputError(f"can't read {path}: {why}; save {what} with numpy.save()")
 
 
 def parse(text: str, language: str, *, finite: bool = True) -> Any:

@@ -59,7 +59,11 @@ def _format_error(error: click.ClickException) -> str:
 
         error = suggest_current(error)
         return of_other_kinds(error) or error.format_message()
-    return error.format_message()
+    message = error.format_message()
+    parameters = getattr(getattr(error, "cmd", None), "params", ())
+    if "extra argument" in message and any("--schedule" in one.opts for one in parameters):
+        return f"{message.rstrip('.')}: schedules are given with --schedule"
+    return message
 
 
 def _line(text: str) -> str:

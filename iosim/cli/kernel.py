@@ -36,14 +36,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _launch_options(command: F) -> F:
     """The kernel, the options of its launch, and the GPU."""
-    says = "compile for a GPU, like h100 or sm_90: shared memory, registers, spills"
+    says = "compile for a GPU, like h100 or sm_90, and print shared memory, registers and spills"
     decorated = launch_options(required=True)(click.option("--gpu", help=says)(command))
     return click.argument("kernel", metavar="FILE::FUNCTION")(decorated)
 
 
 def _vary(**more: Any) -> Callable[[F], F]:
     """The option of what varies."""
-    text = "values to compare, like BLOCK=64,128 or N=1024:65536:x2; several make a lattice"
+    text = "values to compare, like BLOCK=64,128 or N=1024:65536:x2; several give all combinations"
     return click.option(
         "--vary", "varied", multiple=True, metavar="NAME=VALUE,…", help=text, **more
     )
@@ -89,7 +89,7 @@ def count(
     if solves is not None:
         far = measure_distance(answer, read_roles(roles, call), read_sizes(solves, call))
     elif roles is not None:
-        raise InputError("roles need sizes: give --solves, like --solves N=4096,d=64,heads=16")
+        raise InputError("--roles needs sizes: give --solves, like --solves N=4096,d=64,heads=16")
     words = list_formulas(answer, call, capability) if formulas else []
     if as_json:
         more: dict[str, Any] = {"distance": far.to_dict()} if far else {}
@@ -257,7 +257,7 @@ def read_values(text: str, ranges: bool = False) -> tuple[str, list[Any]]:
     """
     name, _, values = text.partition("=")
     if not name.strip() or not values.strip():
-        raise InputError(f"--vary {text!r} is no NAME=VALUE,VALUE")
+        raise InputError(f"--vary {text!r} isn't NAME=VALUE,VALUE")
     if ranges and ":" in values:
         return name.strip(), parse_range(name.strip(), values)
     return name.strip(), [read_value(x.strip()) for x in values.split(",")]
@@ -316,6 +316,8 @@ def cache(
     size = read_bytes("--line-bytes", line)
     stream = to_stream(functions, launch.to_evaluate(), resident, size)
     capacities = [read_bytes("--bytes", text) // size for text in capacity.split(",")]
+    if min(capacities) < 1:
+        raise InputError(f"--bytes {capacity}: a cache holds at least one line of {size:,} bytes")
     found = count_words(stream, CacheFamily(capacities=capacities, policy=policy))
     rows = [
         {

@@ -49,6 +49,12 @@ def lab(
     suffix = save.suffix.lower() if save else ".html"
     if suffix not in _SUFFIXES:
         raise InputError(f"'{save}' is not a page: name a file in {', '.join(_SUFFIXES)}")
+    if kernel and "::" not in kernel and names_file(kernel):
+        raise InputError(f"{kernel} is a schedule's name: give --schedule {kernel}")
+    schedules = schedule.split(",") if schedule else []
+    for name in schedules:
+        if not names_file(name):
+            raise InputError(f"--schedule {name}: give FILE.py:FUNCTION; the lab has all others")
     call = read_optional_launch("FILE::FUNCTION", kernel, given)
     for said in call.remarks if call else ():
         opt.remark(said)
@@ -57,7 +63,7 @@ def lab(
         data = payload(
             exercises=own,
             tick=lambda done, of: line(part_done(done, of, "programs and views")),
-            schedules=[x for x in (schedule or "").split(",") if names_file(x)],
+            schedules=schedules,
             launches=[call] if call else [],
         )
         text = as_json(data) if suffix == ".json" else page(data)

@@ -81,7 +81,7 @@ def read_launch(
     numbers = {n: read_number("--arg", n, text) for n, text in read_pairs("--arg", arguments)}
     kinds = dict(read_pairs("--type", types))
     own = {name: read_value(text) for name, text in read_pairs("--const", constants)}
-    arrays = {name: read_mask(file) for name, file in read_pairs("--data", data)}
+    arrays = {name: read_mask(file, "an array") for name, file in read_pairs("--data", data)}
     tensors = dict(read_pairs("--desc", descriptors))
 
     def describe(more: Values, sizes: Mapping[str, int] | None = None) -> KernelCall:
@@ -107,7 +107,7 @@ def read_optional_launch(
     if kernel is None:
         for one in click.get_current_context().command.params:
             if given.get(str(one.name)):
-                raise InputError(f"{one.opts[0]} is of {what}: name a kernel")
+                raise InputError(f"{one.opts[0]} needs a kernel: give {what}")
         return None
     if given["grid"] is None:
         raise InputError(f'{what} needs --grid, like --grid "cdiv(N, BLOCK), 8"')
@@ -130,7 +130,7 @@ def read_pairs(option: str, texts: Sequence[str]) -> list[tuple[str, str]]:
         for part in _split(text):
             name, separator, value = part.partition("=")
             if not separator or not name.strip() or not value.strip():
-                raise InputError(f"{option} {part!r} is no NAME=VALUE")
+                raise InputError(f"{option} {part!r} isn't NAME=VALUE")
             out.append((name.strip(), value.strip()))
     return out
 
@@ -156,7 +156,7 @@ def read_number(option: str, name: str, text: str) -> int | float | bool:
     value = read_value(text)
     if isinstance(value, (int, float)):
         return value
-    raise InputError(f"{option} {name}={text} is no number")
+    raise InputError(f"{option} {name}={text} isn't a number")
 
 
 def read_value(text: str) -> Any:

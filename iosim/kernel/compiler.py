@@ -26,6 +26,8 @@ from iosim.base.errors import InputError, install
 # Compute capability by the names that people use.
 CAPABILITIES = {"v100": 70, "a100": 80, "a100-80gb": 80, "a10": 86, "l4": 89}
 CAPABILITIES |= {"h100": 90, "h200": 90, "b200": 100}
+# Those that Triton's LLVM and ptxas both have; at any other, LLVM ends the process.
+_KNOWN = (70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121)
 # Of the GPU that a kernel is compiled for where nobody says one.
 DEFAULT_CAPABILITY = 90
 
@@ -80,13 +82,14 @@ def read_capability(gpu: str) -> int:
     (90, 86)
     """
     name = gpu.lower()
-    if match := re.fullmatch(r"(?:sm[_-]?)?(\d{2,3})a?", name):
-        return int(match[1])
-    if name not in CAPABILITIES:
+    match = re.fullmatch(r"(?:sm[_-]?)?(\d{2,3})a?", name)
+    found = int(match[1]) if match else CAPABILITIES.get(name)
+    if found is None or found not in _KNOWN:
         raise InputError(
-            f"--gpu {gpu} isn't known: {', '.join(CAPABILITIES)}, or sm_90 and the like"
+            f"--gpu {gpu} isn't known: known: {', '.join(CAPABILITIES)}, "
+            f"{', '.join(f'sm_{n}' for n in _KNOWN)}"
         )
-    return CAPABILITIES[name]
+    return found
 
 
 def lower_kernel(
@@ -260,14 +263,16 @@ def compile_resources(
     """
     triton = load_triton()
     from triton.backends.compiler import GPUTarget
+    from triton.errors import TritonError
 
     source = _source(function, signature, constants, divisible)
     target = GPUTarget("cuda", capability, 32)
     with _triton_errors(), _compile_for(target):
         try:
             made = triton.compile(source, target, _DEFAULTS | dict(options))
-        except (RuntimeError, ValueError, AssertionError) as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        except (RuntimeError, ValueError, AssertionError, TritonError) as error:
+            said = str(error).strip().splitlines() or [type(error).__name__]
+            reason = next((line for line in said if "fatal" in line), said[0])
             raise InputError(
                 f"Triton can't compile this kernel for sm_{capability}: {reason}"
             ) from None

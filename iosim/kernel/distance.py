@@ -15,6 +15,7 @@ from iosim.bounds import BoundRow, bounds_for, exact_lower_bounds
 from iosim.core.algorithms import Algorithm, all_algorithms
 from iosim.core.counting.numbers import count
 from iosim.core.problem import PROBLEMS
+from iosim.core.problem.base import size_names
 from iosim.core.program.walk import bind
 from iosim.kernel.count import KernelCount
 from iosim.kernel.roles import check_roles
@@ -99,8 +100,12 @@ def measure_distance(
     kind = check_roles(roles, [name for _, name in found.traffic])
     try:
         problem = PROBLEMS[kind](**sizes)
-    except TypeError as error:
-        raise InputError(f"--solves lacks a size, or has one too many: {error}") from None
+    except TypeError:
+        needed, options = size_names(PROBLEMS[kind]), [o.name for o in PROBLEMS[kind].options()]
+        raise InputError(
+            f"--solves lacks a size, or has one too many: {kind} has {', '.join(needed)}"
+            + (f", and may have {', '.join(options)}" if options else "")
+        ) from None
     tensor_of = {argument: tensor for tensor, argument in roles.items()}
     moved = {
         (reference, tensor_of[name]): t.words

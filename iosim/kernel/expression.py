@@ -41,20 +41,34 @@ def calculate(option: str, text: str, names: Mapping[str, Any]) -> list[Any]:
         names: values by name; None where one isn't known.
 
     Raises:
-        InputError: a name that isn't known, or something that is no expression.
+        InputError: a name that isn't known, or something that isn't an expression.
 
     >>> calculate("--grid", "cdiv(N, BLOCK), 2 * N", {"N": 100, "BLOCK": 64})
     [2, 200]
     """
     try:
-        tree = ast.parse(f"({text},)", mode="eval").body
+        parts = parse_expressions(text)
     except SyntaxError:
         raise InputError(
-            f"{option} {text!r} is no expression: write it like cdiv(N, BLOCK), Z*H"
+            f"{option} {text!r} isn't an expression: write it like cdiv(N, BLOCK), Z*H"
         ) from None
+    return [_calculate(x, names, f"{option} {text!r}") for x in parts]
+
+
+def parse_expressions(text: str) -> list[ast.expr]:
+    """Expressions that commas separate; as in Python, a last comma and parentheses may be there.
+
+    Raises:
+        SyntaxError: it isn't a list of expressions.
+
+    >>> [len(parse_expressions(x)) for x in ("N, 2", "N,", "(N, 2)")]
+    [2, 1, 2]
+    """
+    tree = ast.parse(f"({text.strip().removesuffix(',')},)", mode="eval").body
     if not isinstance(tree, ast.Tuple):
-        raise InputError(f"{option} {text!r} is no expression")
-    return [_calculate(x, names, f"{option} {text!r}") for x in tree.elts]
+        raise SyntaxError(text)
+    only = tree.elts[0]
+    return only.elts if len(tree.elts) == 1 and isinstance(only, ast.Tuple) else tree.elts
 
 
 def _calculate(node: ast.expr, names: Mapping[str, Any], where: str) -> Any:
@@ -89,6 +103,6 @@ def _calculate(node: ast.expr, names: Mapping[str, Any], where: str) -> Any:
             except (AttributeError, TypeError, ValueError):
                 raise InputError(f"{where}: {called} takes other values") from None
     raise InputError(
-        f"{where} has {ast.unparse(node)}: use numbers, names, + - * // % and "
+        f"{where} contains {ast.unparse(node)}: use numbers, names, + - * // % and "
         f"{', '.join(_FUNCTIONS)}"
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 from iosim.core.program.index import Affine, Span, Tile
 from iosim.core.program.ir import Loop
+from iosim.kernel.expression import parse_expressions
 from iosim.kernel.linear import (
     Integer,
     LinearSum,
@@ -120,9 +121,7 @@ def read_factors(
     Raises:
         ValueError: an expression that is no product of sizes and ceilings.
     """
-    tree = ast.parse(f"({text},)", mode="eval").body
-    assert isinstance(tree, ast.Tuple)
-    return [_factors(x, constants, sizes) for x in tree.elts]
+    return [_factors(x, constants, sizes) for x in parse_expressions(text)]
 
 
 def _factors(node: ast.expr, constants: Mapping[str, Any], sizes: NamedSizes) -> list[LinearSum]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,19 @@ from iosim.kernel.source import KernelSource
 COMPILER_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 # A grid's axes have at most so many programs, and a launch that many in all.
 MOST_PROGRAMS = 2**31 - 1
+# Triton's names of the dtypes of NumPy and PyTorch.
+DTYPES = {
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float32": "fp32",
+    "float64": "fp64",
+    "float8_e4m3fn": "fp8e4nv",
+    "float8_e5m2": "fp8e5",
+    "bool": "i1",
+    **{f"int{n}": f"i{n}" for n in (8, 16, 32, 64)},
+    **{f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)},
+}
+_TYPES = {*DTYPES.values(), "fp8e4b8", "fp8e5b16", "fp8e4b15", "u1", "B"}
 
 
 @dataclass
@@ -101,13 +115,17 @@ def describe_launch(
     options = {k: v for k, v in constants.items() if k in COMPILER_OPTIONS}
     names = source.arguments
     constants = {k: v for k, v in constants.items() if k not in options or k in names}
-    _check_names(source, [*arguments, *constants, *(data or {}), *(descriptors or {})])
-    kinds = _match_types(names, types)
+    check_names(source, [*arguments, *constants, *(data or {}), *(descriptors or {})])
+    kinds = _match_types(names, types, {*arguments, *constants})
+    _add_data_types(kinds, data or {})
     remarks: list[str] = []
     chosen = dict(source.defaults)
     chosen.update({k: v for k, v in arguments.items() if k in source.constants})
     chosen.update(constants)
-    chosen = {k: v for k, v in chosen.items() if k in source.constants}
+    numbers = {k for k, v in constants.items() if k not in source.constants and v is not None}
+    arguments = {**{k: constants[k] for k in numbers}, **arguments}
+    named = (set(source.constants) | constants.keys()) - numbers
+    chosen = {k: v for k, v in chosen.items() if k in named}
     _complete_constants(source, chosen, dict(arguments), options, remarks)
     values = {k: v for k, v in {**source.defaults, **arguments}.items() if k not in chosen}
     for name in names:
@@ -153,7 +171,7 @@ def _read_list(text: str, names: Mapping[str, Any]) -> list[Any]:
     """The values of ``[M, 2*K]``."""
     inner = text.strip()
     if inner[:1] != "[" or inner[-1:] != "]":
-        raise InputError(f"--desc: {text!r} is no shape: write it like [M,K] or [M,K]:[K,1]")
+        raise InputError(f"--desc: {text!r} isn't a shape: write it like [M,K] or [M,K]:[K,1]")
     return calculate("--desc", inner[1:-1], names)
 
 
@@ -180,7 +198,12 @@ def specialize(launch: KernelCall) -> KernelCall:
     return launch
 
 
-def _check_names(source: KernelSource, given: Iterable[str]) -> None:
+def check_names(source: KernelSource, given: Iterable[str]) -> None:
+    """Refuse a name that is no argument of the kernel, with the closest ones.
+
+    Raises:
+        InputError: a name that isn't known.
+    """
     for name in given:
         if name not in source.arguments:
             raise InputError(
@@ -241,17 +264,51 @@ def _example(name: str) -> int:
     return 64 if upper.startswith(("BLOCK", "BM", "BN", "BK", "HEAD", "D")) else 16
 
 
-def _match_types(names: list[str], types: Mapping[str, str]) -> dict[str, str]:
-    """Types by name: an exact name comes before a pattern."""
+def _match_types(
+    names: list[str], types: Mapping[str, str], valued: Collection[str]
+) -> dict[str, str]:
+    """Types by name: an exact name comes before a pattern, and a value before a pattern."""
     out: dict[str, str] = {}
     for pattern, kind in types.items():
+        _check_type(pattern, kind)
         found = [n for n in names if fnmatch.fnmatchcase(n, pattern)]
         if not found:
             raise InputError(f"no argument is like {pattern!r}: {closest(pattern, names)}")
         for name in found:
-            if name == pattern or name not in types:
+            if name == pattern or name not in {*types, *valued}:
                 out[name] = kind
+            if name == pattern and name in valued and kind.startswith("*"):
+                raise InputError(
+                    f"{name} has a value, but --type {name}={kind} is a pointer's: give one"
+                )
     return out
+
+
+def _check_type(name: str, kind: str) -> None:
+    """Refuse what Triton has no name for, such as NumPy's names."""
+    match = re.fullmatch(r"(?:\*k?)*(\w+)|tensordesc\w*<(\w+)\[.*", kind)
+    one = match[1] or match[2] if match else kind
+    if one in _TYPES or one == "constexpr":
+        return
+    raise InputError(
+        f"--type {name}={kind}: Triton has no type {one!r}: "
+        + (f"write {DTYPES[one]}" if one in DTYPES else closest(one, sorted(_TYPES)))
+    )
+
+
+def _add_data_types(kinds: dict[str, str], data: Mapping[str, Any]) -> None:
+    """The types of arguments that have an array, and no type.
+
+    Raises:
+        InputError: a type of integers for an array of other numbers.
+    """
+    for name, array in data.items():
+        own = DTYPES.get(str(array.dtype), "")
+        kind = kinds.setdefault(name, f"*{own}") if own else kinds.get(name, "")
+        if array.dtype.kind not in "iub" and kind.lstrip("*")[:1] in ("i", "u"):
+            raise InputError(
+                f"--data {name} has words of {array.dtype}, but --type {name}={kind}: save integers"
+            )
 
 
 def _guess_type(
@@ -266,9 +323,9 @@ def _guess_type(
     if isinstance(value, float):
         return "fp32"
     if guess.is_pointer(source.function, name):
-        remarks.append(f"{name} counts as *fp32: --type {name}=… says otherwise")
+        remarks.append(f"{name} is taken as *fp32: --type {name}=… sets another type")
         return "*fp32"
-    remarks.append(f"{name} has no value: a number that nothing needs")
+    remarks.append(f"{name} has no value, and the count doesn't need one")
     return "fp32"
 
 
@@ -276,7 +333,7 @@ def read_grid(text: str, names: Mapping[str, Any]) -> tuple[int, int, int]:
     """Programs along each axis, from expressions of arguments and constants.
 
     Raises:
-        InputError: a name that isn't known, something that is no expression, a size that isn't
+        InputError: a name that isn't known, something that isn't an expression, a size that isn't
             positive.
 
     >>> read_grid("cdiv(N, BLOCK), 4", {"N": 100, "BLOCK": 64})
@@ -296,6 +353,6 @@ def check_grid(sizes: Iterable[Any]) -> tuple[int, int, int]:
         raise InputError(f"a grid has one to three axes, not {len(sizes)}")
     for size in sizes:
         if isinstance(size, bool) or not isinstance(size, int) or not 0 < size <= MOST_PROGRAMS:
-            raise InputError(f"the grid {', '.join(map(str, sizes))} isn't of positive integers")
+            raise InputError(f"the grid {', '.join(map(repr, sizes))}: give positive integers")
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z

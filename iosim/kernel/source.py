@@ -77,7 +77,7 @@ def load_kernel(place: str) -> KernelSource:
     file, separator, name = place.rpartition("::")
     if not separator:
         raise InputError(
-            f"{place!r} names no kernel: write FILE::FUNCTION, like fused.py::attention"
+            f"{place!r} doesn't name a kernel: write FILE::FUNCTION, like fused.py::attention"
         )
     load_triton()
     names, failures = run_statements(Path(file))
@@ -88,7 +88,7 @@ def load_kernel(place: str) -> KernelSource:
             raise InputError(f"{file} has no @triton.jit or @gluon.jit function{why}")
         raise InputError(f"{file} has no function {name!r}{why}: {closest(name, kernels)}")
     if not is_kernel(names[name]):
-        raise InputError(f"{name} of {file} is no @triton.jit or @gluon.jit function")
+        raise InputError(f"{name} of {file} isn't a @triton.jit or @gluon.jit function")
     return replace(unwrap_kernel(names[name]), failures=failures)
 
 

@@ -15,24 +15,14 @@ from iosim.kernel.compiler import load_triton, read_capability
 from iosim.kernel.count import KernelCount, count_kernel
 from iosim.kernel.launch import (
     COMPILER_OPTIONS,
+    DTYPES,
     KernelCall,
     _complete_constants,
     check_grid,
+    check_names,
     specialize,
 )
 from iosim.kernel.source import KernelSource, is_kernel, unwrap_kernel
-
-_DTYPES = {
-    "float16": "fp16",
-    "bfloat16": "bf16",
-    "float32": "fp32",
-    "float64": "fp64",
-    "float8_e4m3fn": "fp8e4nv",
-    "float8_e5m2": "fp8e5",
-    "bool": "i1",
-    **{f"int{n}": f"i{n}" for n in (8, 16, 32, 64)},
-    **{f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)},
-}
 
 
 class _Launcher:
@@ -43,6 +33,10 @@ class _Launcher:
 
     def __getitem__(self, grid: Any) -> Callable[..., KernelCount]:
         return lambda *values, **meta: self.launch(grid, values, meta)
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        """Refuse a launch without a grid."""
+        raise InputError("the launch has no grid: write iosim.kernel.trace(kernel)[grid](...)")
 
     def launch(self, grid: Any, values: tuple[Any, ...], meta: Mapping[str, Any]) -> KernelCount:
         """Count a launch with these arguments."""
@@ -89,7 +83,7 @@ def trace(kernel: Any, gpu: str | None = None) -> _Launcher:
         return _Launcher(kernel, gpu)
     if not is_kernel(kernel):
         name = getattr(kernel, "__name__", kernel)
-        raise InputError(f"{name!r} is no @triton.jit or @gluon.jit function")
+        raise InputError(f"{name!r} isn't a @triton.jit or @gluon.jit function")
     return _Launcher(unwrap_kernel(kernel), gpu)
 
 
@@ -101,9 +95,7 @@ def read_arguments(
     Raises:
         InputError: an argument is missing, or isn't known.
     """
-    for name in given:
-        if name not in source.arguments:
-            raise InputError(f"{source.name} has no argument {name!r}")
+    check_names(source, given)
     constants = {k: v for k, v in given.items() if k in source.constants}
     launch = KernelCall(source, (1, 1, 1), {}, constants, {}, options=options)
     _complete_constants(source, constants, dict(given), options, launch.remarks)
@@ -143,9 +135,9 @@ def _add_argument(launch: KernelCall, name: str, value: Any) -> None:
 
 def _format_dtype(value: Any) -> str:
     name = str(value.dtype).rpartition(".")[2]
-    if name not in _DTYPES:
+    if name not in DTYPES:
         raise InputError(f"a tensor of {name} isn't known to Triton")
-    return _DTYPES[name]
+    return DTYPES[name]
 
 
 def _steering_data(value: Any) -> tuple[Any, ...]:

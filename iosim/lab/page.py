@@ -47,7 +47,7 @@ def payload(
     Args:
         views: which views have data, by name; all of `DATA` if None.
         exercises: view → exercises; those of the project if None.
-        tick: called as ``tick(done, of)`` before each program and each view is made.
+        tick: called as ``tick(done, of)`` before each view and each program is made.
         schedules: the user's own, ``FILE.py:FUNCTION``.
         launches: of the user's Triton kernels; Watch begins with the first of these, or else with
             the first of `schedules`.
@@ -64,11 +64,12 @@ def payload(
             yield name
 
     with without_collection():
-        programs = {name: algorithm_data(algorithm(name)) for name in report_progress(names, 0)}
-        views_data = {
+        views_data = {  # first, since what Watch refuses is the user's to change
             name: _call_by_path(chosen[name], *([schedules, launches] if name == "watch" else []))
-            for name in report_progress(chosen, len(programs))
+            for name in report_progress(chosen, 0)
         }
+        first = len(views_data)
+        programs = {name: algorithm_data(algorithm(name)) for name in report_progress(names, first)}
     return envelope(views_data, programs, exercises)
 
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from iosim import Attention, algorithm, bind, count
 from iosim.base.errors import InputError, IosimError, ProgramError
 from iosim.cli.commands import COMMANDS
+from iosim.cli.failures import explain
 from iosim.cli.registry import program
 from iosim.core.algorithms import own_file
 from iosim.core.problem import PROBLEMS, MatMul
@@ -161,7 +162,7 @@ needs = missing.something
     [
         ("wrong_index", IosimError, "Q is indexed by 3"),
         ("two", ProgramError, "missing a required argument"),
-        ("number", InputError, "is no schedule"),
+        ("number", InputError, "isn't a schedule"),
         ("raises", ProgramError, "line 12: ValueError: no"),
         ("rises", InputError, "did you mean 'raises'"),
         ("needs", InputError, "line 14: NameError"),
@@ -173,6 +174,29 @@ def test_a_mistake_is_one_line(tmp_path: Path, name: str, kind: type[Exception],
     with pytest.raises(kind, match=says) as error:
         algorithm(f"{tmp_path}/bad.py:{name}")
     assert "\n" not in str(error.value)
+
+
+def test_a_file_without_a_function_or_with_two_colons() -> None:
+    file = KEYS.partition(":")[0]
+    with pytest.raises(InputError, match=f"write {file}:FUNCTION, with one of keys_twice"):
+        algorithm(file)
+    assert algorithm(KEYS.replace(":", "::")).program == algorithm(KEYS).program
+    with pytest.raises(InputError, match="a Triton kernel: iosim kernel count"):
+        algorithm("docs/examples/softmax.py:softmax")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("tightness", KEYS), "schedules are given with --schedule"),
+        (("lab", KEYS), f"give --schedule {KEYS}"),
+        (("lab", "--schedule", "flash2"), "give FILE.py:FUNCTION"),
+    ],
+)
+def test_a_schedule_in_another_place_is_said(words: tuple[str, ...], says: str) -> None:
+    done = CliRunner().invoke(program(COMMANDS), list(words), standalone_mode=False)
+    assert done.exception is not None
+    assert says in explain(done.exception)[1]
 
 
 def test_a_file_that_is_not_there_or_no_python(tmp_path: Path) -> None:

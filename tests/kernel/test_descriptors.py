@@ -54,7 +54,7 @@ def test_strides_move_the_words() -> None:
     [
         ("", 'a is a descriptor: give its shape, like --desc "a=[M,K]"'),
         ("a=[M]", "--desc a=[M] has other axes than tensordesc<fp16[32,16]>"),
-        ("a=M", "--desc: 'M' is no shape: write it like [M,K] or [M,K]:[K,1]"),
+        ("a=M", "--desc: 'M' isn't a shape: write it like [M,K] or [M,K]:[K,1]"),
         ("a=[L,K]", "--desc 'L,K' needs L: "),
         (
             SHAPES + ",M=[K]",

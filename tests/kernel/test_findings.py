@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -121,6 +122,48 @@ def test_tiles_compares_constants() -> None:
     assert [row.get("front") for row in rows] == [True, False, None]
 
 
+LAUNCHED = ["count", SOFTMAX, "--grid", "4", "--arg", "columns=100", "--const", "BLOCK=64"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--grid", "(4,)", "--arg", "columns=100", "--const", "BLOCK=64"],
+        ["--grid", "4,", "--const", "columns=100,BLOCK=64"],
+    ],
+)
+def test_a_launch_is_read_as_python_has_it(words: list[str]) -> None:
+    found = [invoke("count", SOFTMAX, *x, "--json").stdout for x in (words, LAUNCHED[2:])]
+    assert found[0] == found[1] != ""
+
+
+def test_a_pattern_of_types_spares_what_has_a_value() -> None:
+    done = invoke(*LAUNCHED, "--type", "*=*fp16", "--json")
+    assert json.loads(done.stdout)["word_bytes"] == {"x": 2, "y": 2}
+
+
+def test_an_array_says_its_type(tmp_path: Path) -> None:
+    for dtype, size in (("float16", 2), ("float64", 8)):
+        np.save(tmp_path / "x.npy", np.zeros(400, dtype))
+        done = invoke(*LAUNCHED, "--data", f"x={tmp_path}/x.npy", "--json")
+        assert json.loads(done.stdout)["word_bytes"]["x"] == size
+    done = invoke(*LAUNCHED, "--data", f"x={tmp_path}/x.npy", "--type", "x=*i32")
+    assert "has words of float64" in str(done.exception)
+
+
+def test_none_is_a_constant_of_any_argument(tmp_path: Path) -> None:
+    (tmp_path / "optional.py").write_text(
+        "import triton, triton.language as tl\n\n"
+        "@triton.jit\n"
+        "def one(y, x):\n"
+        "    tl.store(y, 1.0 if x is None else tl.load(x))\n"
+    )
+    place = f"{tmp_path}/optional.py::one"
+    for words, count in (((), 2), (("--const", "x=None"), 1)):
+        done = invoke("count", place, "--grid", "1", *words, "--json")
+        assert len(json.loads(done.stdout)["word_bytes"]) == count
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -129,22 +172,31 @@ def test_tiles_compares_constants() -> None:
         (["count", "docs/examples/softmax.py::soft", "--grid", "1"], "did you mean 'softmax'"),
         (
             ["count", "docs/examples/panels.py::panels", "--grid", "1"],
-            "no @triton.jit or @gluon.jit function",
+            "isn't a @triton.jit or @gluon.jit function",
         ),
         (["count", SOFTMAX, "--grid", "1"], "--const BLOCK=64"),
         (["count", SOFTMAX, "--grid", "0", "--const", "BLOCK=64"], "positive integers"),
         (["count", SOFTMAX, "--grid", "rows", "--const", "BLOCK=64"], "--grid 'rows' needs rows"),
         (["count", SOFTMAX, "--grid", "1/2", "--const", "BLOCK=64"], "use numbers, names"),
-        (["count", SOFTMAX, "--grid", "(", "--const", "BLOCK=64"], "is no expression"),
+        (["count", SOFTMAX, "--grid", "(", "--const", "BLOCK=64"], "isn't an expression"),
         (["count", SOFTMAX, "--grid", "1,1,1,1", "--const", "BLOCK=64"], "one to three axes"),
         (["count", SOFTMAX, "--grid", "1", "--const", "BLOCK=64"], "columns, which isn't given"),
-        (["count", SOFTMAX, "--grid", "1", "--const", "BLOCK"], "is no NAME=VALUE"),
-        (["count", SOFTMAX, "--grid", "1", "--arg", "columns=x"], "is no number"),
+        (["count", SOFTMAX, "--grid", "1", "--const", "BLOCK"], "isn't NAME=VALUE"),
+        (["count", SOFTMAX, "--grid", "1", "--arg", "columns=x"], "isn't a number"),
         (["count", SOFTMAX, "--grid", "1", "--arg", "rows=4"], "has no argument 'rows'"),
         (["count", SOFTMAX, "--grid", "1", "--type", "z=*fp16"], "no argument is like 'z'"),
         (["count", SOFTMAX, "--grid", "1", "--gpu", "h1000"], "--gpu h1000 isn't known"),
+        (["count", SOFTMAX, "--grid", "1", "--gpu", "sm_999"], "--gpu sm_999 isn't known"),
+        (
+            ["count", SOFTMAX, "--grid", "1", "--type", "x=*float16"],
+            "'float16': write fp16",
+        ),
+        (["count", SOFTMAX, "--grid", "1", "--type", "x=*f16"], "did you mean 'fp16'"),
+        ([*LAUNCHED, "--type", "columns=*fp16"], "columns has a value"),
+        ([*LAUNCHED, "--data", "x=none.npy"], "save an array with numpy.save()"),
+        (["cache", *LAUNCHED[1:], "--bytes", "31"], "at least one line of 32 bytes"),
         (["tiles", SOFTMAX, "--grid", "1"], "has no autotune list"),
-        (["tiles", SOFTMAX, "--grid", "1", "--vary", "BLOCK"], "is no NAME=VALUE,VALUE"),
+        (["tiles", SOFTMAX, "--grid", "1", "--vary", "BLOCK"], "isn't NAME=VALUE,VALUE"),
     ],
 )
 def test_bad_input_is_one_line(words: list[str], says: str) -> None:

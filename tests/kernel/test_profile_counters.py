@@ -240,7 +240,7 @@ def test_launches_are_chosen_by_name_and_grid(tmp_path: Path) -> None:
         ),
         ("mine", (), "no launch is called softmax: choose one with --kernel REGEX; there are mine"),
         ("softmax", ("--arg", "rows=3"), "softmax has no argument 'rows'"),
-        ("softmax", ("--const", "BLOCK"), "--const 'BLOCK' is no NAME=VALUE"),
+        ("softmax", ("--const", "BLOCK"), "--const 'BLOCK' isn't NAME=VALUE"),
         ("softmax", ("--grid", "rows"), "--grid 'rows' needs rows"),
         ("softmax", ("--data", "x=none.npy"), "none.npy"),
         ("softmax", ("--desc", "x=[1]"), "--desc x needs a type"),
@@ -306,7 +306,7 @@ def test_options_of_a_launch_need_a_kernel() -> None:
     for words in (("--grid", "1"), ("--arg", "n=1"), ("--schedule", "flash2", "--const", "B=1")):
         done = iosim_("profile", REPORT, *words)
         option = next(x for x in words if x in ("--grid", "--arg", "--const"))
-        assert done.stderr == f"iosim: {option} is of --expect FILE::FUNCTION: name a kernel\n"
+        assert done.stderr == f"iosim: {option} needs a kernel: give --expect FILE::FUNCTION\n"
     done = iosim_("profile", REPORT, "--expect", f"{PROGRAM}::one_block_kernel")
     assert done.stderr.startswith("iosim: --expect FILE::FUNCTION needs --grid, like --grid")
 

@@ -172,8 +172,8 @@ def test_the_command_saves_a_launch(tmp_path: Path) -> None:
     ("words", "says"),
     [
         ((SOFTMAX,), "FILE::FUNCTION needs --grid, like --grid"),
-        (("--grid", "4"), "--grid is of FILE::FUNCTION: name a kernel"),
-        (("flash2", "--grid", "4"), "'flash2' names no kernel: write FILE::FUNCTION"),
+        (("--grid", "4"), "--grid needs a kernel: give FILE::FUNCTION"),
+        (("flash2", "--grid", "4"), "'flash2' doesn't name a kernel: write FILE::FUNCTION"),
         ((SOFTMAX, "--grid", "4", "--const", "BLOCK=64"), "has no value"),
     ],
 )

@@ -17,7 +17,7 @@ from iosim.core.program.build import build
 
 # What may be any schedule at all: its sums in any order, its terms computed again.
 ANY = ("recompute-trees",)
-_PLACE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
+_PLACE = re.compile(r"(?P<file>.+\.py)(?:::?(?P<name>\w+))?")
 # (file as typed, when it was changed, name) → what is there.
 _loaded: dict[tuple[str, int, str], Algorithm] = {}
 
@@ -25,8 +25,8 @@ _loaded: dict[tuple[str, int, str], Algorithm] = {}
 def names_file(name: str) -> bool:
     """Whether a name is a place in a file.
 
-    >>> names_file("mine.py:rows"), names_file("flash2")
-    (True, False)
+    >>> names_file("mine.py:rows"), names_file("mine.py"), names_file("flash2")
+    (True, True, False)
     """
     return isinstance(name, str) and _PLACE.fullmatch(name) is not None
 
@@ -49,9 +49,9 @@ def load_schedule(place: str) -> Algorithm:
     assert match is not None
     path = Path(match["file"])
     changed = path.stat().st_mtime_ns if path.is_file() else 0
-    key = (place, changed, match["name"])
+    key = (place, changed, match["name"] or "")
     if key not in _loaded:
-        _loaded[key] = _read(place, path, match["name"])
+        _loaded[key] = _read(place, path, match["name"] or "")
     return _loaded[key]
 
 
@@ -60,12 +60,19 @@ def _read(place: str, path: Path, name: str) -> Algorithm:
     if name not in names:
         why = f" ({failures[name]})" if name in failures else ""
         functions = [n for n, x in names.items() if _is_schedule(x) and not n.startswith("_")]
+        if not name:
+            raise InputError(
+                f"{place} doesn't name a schedule: write {path}:FUNCTION, with one of "
+                f"{', '.join(functions)}"
+            )
         raise InputError(f"{path} has no {name!r}{why}: {closest(name, functions)}")
     value = names[name]
+    if hasattr(value, "fn"):
+        raise InputError(f"{name} of {path} is a Triton kernel: iosim kernel count {path}::{name}")
     if isinstance(value, Algorithm):
         return value.at(place)
     if not _is_schedule(value):
-        raise InputError(f"{name} of {path} is no schedule: give a function of one builder")
+        raise InputError(f"{name} of {path} isn't a schedule: give a function of one builder")
     value = _guarded(place, value)
     problem = _register(names["PROBLEM"]) if "PROBLEM" in names else _find_problem(name, value)
     title = (value.__doc__ or name).strip().splitlines()[0].rstrip(".")
