@@ -1,6 +1,9 @@
 """Y = X, a tile at a time: the entry to copy when adding an algorithm.
 
 Moves 2n words, whatever the tile; needs B words.
+
+A copy is also the gate of each GPU record (`iosim.gpu.run.job.gate_job`), whose counters must show
+its bytes (``tests/gpu/test_gpu_records.py``).  So its name and its words stay.
 """
 
 from __future__ import annotations

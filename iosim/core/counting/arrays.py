@@ -5,6 +5,10 @@ tile sizes it is bounded: from above by whole axes, and from below by single pos
 covers its positions, and a span that grows with its tile covers the spans of these positions.  So
 a length summed over tiles is at least the length summed over positions, divided by the largest
 tile; and the most that an iteration holds is at least what the first one does.
+
+`numbers` evaluates points with it, and `iosim.core.tiling` boxes.  ``tests/core/test_columns.py``
+compares points with `integers`, and ``tests/core/test_masked_tiles.py`` boxes with all tiles in
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Sums over tiles from below, over boxes: by integrals, or by the positions that tiles cover."""
+"""Sums over tiles from below, over boxes: by integrals, or by the positions that tiles cover.
+
+`arrays` and `iosim.core.tiling` call it.  A new form of sum starts here; no bound may be above an
+exact sum (``tests/core/test_masked_tiles.py``).
+"""
 
 from __future__ import annotations
 

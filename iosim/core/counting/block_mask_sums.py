@@ -6,6 +6,8 @@ So with T pairs in all, T_r of them in the last row, T_c in the last column and 
     Σ 1 = T
     Σ |i| = B_r·T − lack_r·T_r
     Σ |i||j| = B_r·B_c·T − lack_r·B_c·T_r − B_r·lack_c·T_c + lack_r·lack_c·T_x
+
+Only `closed` calls it.  ``tests/core/test_blocks.py`` compares it with a walk over the pairs.
 """
 
 from __future__ import annotations

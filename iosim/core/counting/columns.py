@@ -8,6 +8,8 @@ once.
 Sums are exact where they fit their dtype, however large what they are made of is: they take only
 additions, subtractions, products and exact quotients of whole numbers, which 64 bits do modulo
 2**64.  Where a loop runs and a span is cut is compared, and stays far below 2**62.
+
+Only `arrays` calls it.  ``tests/core/test_columns.py`` compares it with `integers`.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ A `Sum` over a loop's tiles takes the short last tile by itself.  On the full ti
 the ends of spans are affine in t, and `iosim.core.counting.sums` adds up.  The largest occupancy
 over a loop is found in the same way: on a piece where lengths are affine an occupancy is a
 polynomial in t, whose largest value is at an end of the piece, or next to the vertex of a parabola.
+
+`numbers` and `show` call it.  Arrays are compared with it, and ``tests/core/test_dependent.py``
+compares it with a walk over positions.
 """
 
 from __future__ import annotations

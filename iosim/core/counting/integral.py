@@ -11,6 +11,9 @@ With g' the least of g in the last B positions, that is
 
 Without the third term it falls as B grows; with it, F may be taken for any smaller number.  It is
 exact for a causal mask where B divides n, and close to it elsewhere.
+
+`below` and `arrays` call it.  A bound may be closer, but never above an exact sum:
+``tests/core/test_masked_tiles.py`` compares both.
 """
 
 from __future__ import annotations

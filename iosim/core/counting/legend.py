@@ -1,4 +1,7 @@
-"""The notation of a listing that only some schedules need: masks, stacks, pages, splits."""
+"""The notation of a listing that only some schedules need: masks, stacks, pages, splits.
+
+`show` and the lab print it.  Listings with it are in ``tests/golden``.
+"""
 
 from __future__ import annotations
 

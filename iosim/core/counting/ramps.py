@@ -3,6 +3,9 @@
 A span that starts at T(i.start) and stops at S(i.stop), where S and T rise, has two *ramps*: lines,
 cut to a part of an axis.  Over a box of sizes the start is taken at its most and the stop at its
 least.  Where all steps of a box make equally many tiles, and few, each tile is taken by itself.
+
+`below` and `integral` call it.  A length from it is never above the exact one
+(``tests/core/test_masked_tiles.py``).
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 A polynomial whose terms all have one sign has that sign, since sizes, parameters, trip counts and
 clipped extents are never negative.  `False` means that no proof was found, not that the opposite
 holds.
+
+`iosim.core.tiling` asks it.  A wrong proof makes a search miss the optimum:
+``tests/core/test_masked_tiles.py`` and ``tests/core/test_tiling.py`` compare with every tile.
 """
 
 from __future__ import annotations

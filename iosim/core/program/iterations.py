@@ -24,6 +24,9 @@ them.  Sums are buffers made outside to which a loop only adds products, each su
 tile: Σ over one tile and Σ over the next are Σ over both, up to rounding.  No iteration reads a
 sum, so none sees what another one added.  Nothing else may ask where one of the tiles ends: no
 span, no mask, no number, no loop over the tile.
+
+The machine asks both (`iosim.core.machine.interpreter`).  ``tests/core/test_iterations.py``
+compares what it runs together with the plain interpreter.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ That a counter is exact, or what it misses, is said in docs/gpu.md.  A sector is
 pipe of L1 and shared memory moves up to 32 banks of 4 bytes in a wavefront (CUDA C++ Programming
 Guide, Shared Memory).
 
-`kernels`, `verdict`, `running` and `iosim.kernel.counters` read it.  ``tests/gpu/test_profile.py``
-computes every share again.
+`kernels`, `verdict`, `running`, `saving`, `show` and `iosim.kernel.counters` read it.
+``tests/gpu/test_profile.py`` computes every share again.
 
 >>> QUANTITIES["local_read"].needs
 ('l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum',)

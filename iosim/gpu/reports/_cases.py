@@ -1,4 +1,8 @@
-"""Variants of attention that reports run, by name."""
+"""Variants of attention that reports run, by name.
+
+`bench`, `backward` and `validate` run them.  Their names are in records and stay; a new variant of
+attention is one entry of `CASES` (``tests/core/test_grouped.py``).
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 The same seed gives the same programs on any machine, and a longer draw begins with a shorter one.
 Only `random.Random.random` is used: of Python's generator, that is what versions keep.
+
+`validate` runs them.  Seeds are in records, so a change must draw the same programs from the same
+seed (``tests/gpu/test_gpu_draw.py``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""`GpuReport`, the record of a report of the GPU: its command, its runs and its replay."""
+"""`GpuReport`, the record of a report of the GPU: its command, its runs and its replay.
+
+Each report is one; `iosim.gpu.reports.runner` and ``iosim gpu`` read it.  A new field needs a
+default (``tests/gpu/test_gpu_cli.py``).
+"""
 
 from __future__ import annotations
 

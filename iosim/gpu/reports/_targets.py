@@ -1,4 +1,8 @@
-"""What reports ask of a target: its option, its counters, and bytes that it should move."""
+"""What reports ask of a target: its option, its counters, and bytes that it should move.
+
+`runner`, `bench` and `validate` ask it; a target itself is a record in `iosim.gpu.targets`.
+``tests/gpu/test_gpu_targets.py`` checks which target runs where.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What reports of speed share: kernels that fit, the fastest of them, and several in turn."""
+"""What reports of speed share: kernels that fit, the fastest of them, and several in turn.
+
+`bench`, `backward` and `decode` time kernels with it.  Keys of `UNITS` are in the names of recorded
+columns, and `at_least` never rounds up what a verdict says (``tests/gpu/test_gpu_records.py``).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`Job`: what the GPU's worker is asked to run, as plain data that travels as JSON."""
+"""`Job`: what the GPU's worker is asked to run, as plain data that travels as JSON.
+
+Reports plan jobs, the worker runs them, and records are read with them
+(``tests/gpu/test_gpu_records.py``).
+"""
 
 from __future__ import annotations
 
