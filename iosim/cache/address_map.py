@@ -28,7 +28,7 @@ from iosim.cache.layouts import Layout, Tiled, strides
 from iosim.cache.references import Piece, Touch
 from iosim.cache.stream import Region, Unit
 from iosim.core.program import space
-from iosim.core.program.index import At, Edge, Number, Plain, Span, Tile, Within
+from iosim.core.program.index import At, Number, Plain, Span, Tile, Within
 from iosim.core.program.ir import Loop
 
 # A tile: its number in its loop.  A span with edges: its start.  A text: the word of that buffer.
@@ -43,7 +43,7 @@ def extent(x: Plain, env: Env) -> Any:
     """How many positions an index covers: a number, or an array where tiles' edges are arrays."""
     match x:
         case Tile():
-            return env[Edge(x, "stop")] - env[Edge(x, "start")]
+            return env[x.edges[1]] - env[x.edges[0]]
         case Span():
             start, stop = resolved(x, env)
             return stop - start

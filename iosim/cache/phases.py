@@ -23,7 +23,7 @@ from iosim.cache.layouts import Tiled
 from iosim.cache.references import Piece
 from iosim.cache.trace_length import group_lanes
 from iosim.core.program import space
-from iosim.core.program.index import Edge, Span, Tile
+from iosim.core.program.index import Span, Tile
 
 # Words, or phases times steps, that are visited for a box at most.
 MOST_WORK = 2**22
@@ -109,7 +109,7 @@ class Phased:
                 step = space.step(loops[x], env)
                 trips = (stop - start) // step
                 if x in self.named:
-                    at = at + slope * ((env[Edge(x, "start")] - start) // step)
+                    at = at + slope * ((env[x.edges[0]] - start) // step)
                 elif np.all(extent(x, env) < step):  # the last one, which is short
                     at = at + slope * trips
                 else:

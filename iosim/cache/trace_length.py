@@ -24,7 +24,7 @@ from iosim.cache.address_map import Env, Extents, Loops, extent, resolved
 from iosim.cache.references import Body, Piece, Position, Repeat, Straight, Touch
 from iosim.core.program import space
 from iosim.core.program.block_masks import masks, numbered_tiles
-from iosim.core.program.index import Edge, Span, Tile
+from iosim.core.program.index import Span, Tile
 from iosim.core.program.ir import Loop, Program
 from iosim.core.program.walk import Instance
 
@@ -159,11 +159,11 @@ class Measure:
             return env, times  # sums of weights are floats
         telling = [extent(x, env) for x in (*loops, *spans)]  # type: ignore[arg-type]
         if self.again > 1:
-            starts = [env[Edge(x, "start")] for x in loops]
+            starts = [env[x.edges[0]] for x in loops]
             starts += [resolved(x, env)[0] for x in spans]
             for x, loop in loops.items():
                 first = resolved(loop.span, env)[0]
-                starts.append((env[Edge(x, "start")] - first) // space.step(loop, env))
+                starts.append((env[x.edges[0]] - first) // space.step(loop, env))
             telling += [x % self.again for x in starts]
         code = np.zeros(times.size, np.int64)
         kinds = 1
@@ -187,7 +187,7 @@ class Measure:
         assert loop.marks is not None
         rows, _ = masks(self.instance.program)[loop.marks.name]
         mask = self.marked[loop.marks.name].array
-        row = env[Edge(loop.marks.rows, "start")] // rows.by(env)
+        row = env[loop.marks.rows.edges[0]] // rows.by(env)
         short = env[loop.span.axis] % step
         last = mask[row, -1] * 1 if short else 0
         return [(mask.sum(axis=1)[row] - last, step), (last, short)]
@@ -257,7 +257,7 @@ def total(times: Any, count: Any) -> int:
 
 
 def _inside(env: Env, tile: Tile, start: Any, stop: Any) -> Env:
-    return {**env, Edge(tile, "start"): start, Edge(tile, "stop"): stop}
+    return {**env, tile.edges[0]: start, tile.edges[1]: stop}
 
 
 def _each(trips: Ints) -> Iterator[tuple[Ints, Ints]]:

@@ -23,7 +23,7 @@ from iosim.cache.references import Body, Position, Repeat, Straight
 from iosim.cache.templates import Template, Templates
 from iosim.core.program import space
 from iosim.core.program.block_masks import masks
-from iosim.core.program.index import At, Edge, Number, Plain, Span, Tile, Within
+from iosim.core.program.index import At, Number, Plain, Span, Tile, Within
 from iosim.core.program.ir import Loop
 from iosim.core.program.walk import Instance
 
@@ -137,7 +137,7 @@ class Walk:
             if not repeat.alike:
                 yield from self._each(repeat, at, numbers, starts, stops)
                 continue
-            env = {**at.env, Edge(loop.tile, "start"): starts, Edge(loop.tile, "stop"): stops}
+            env = {**at.env, loop.tile.edges[0]: starts, loop.tile.edges[1]: stops}
             values: dict[Variable, Any] = {**at.values, loop.tile: numbers}
             for action in repeat.body:
                 if isinstance(action, Position):
@@ -207,7 +207,7 @@ class Walk:
                 yield np.arange(low, min(low + TOGETHER, trips))
             return
         rows, _ = masks(self.instance.program)[loop.marks.name]
-        row = env[Edge(loop.marks.rows, "start")] // rows.by(env)
+        row = env[loop.marks.rows.edges[0]] // rows.by(env)
         run = np.flatnonzero(self.marked[loop.marks.name].array[row])
         for low in range(0, run.size, TOGETHER):
             yield run[low : low + TOGETHER]
@@ -229,7 +229,7 @@ class Open:
 def _point(x: Plain, env: Env, values: Env) -> Any:
     match x:
         case Tile():
-            return env[Edge(x, "start")]
+            return env[x.edges[0]]
         case Number(tile):
             return values[tile]
         case At(buffer):
