@@ -1,4 +1,8 @@
-"""Points of a sweep whose fast memory is a cache that manages itself."""
+"""Points of a sweep whose fast memory is a cache that manages itself.
+
+`grid` reads policies with it, and `work` counts.  A policy itself is a file of
+`iosim.cache.policies`; ``tests/sweep/test_sweep.py`` compares rows with single replays.
+"""
 
 from __future__ import annotations
 

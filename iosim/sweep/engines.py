@@ -1,4 +1,8 @@
-"""How the engines of `iosim.core.engines` count a shard: point by point, or many points at once."""
+"""How the engines of `iosim.core.engines` count a shard: point by point, or many points at once.
+
+`grid` asks it for the size of a shard, and `work` counts with it.  An engine itself goes to
+`iosim.core.engines`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """Who computes shards: this process, or processes of this machine (`iosim.sweep.clusters`: Dask).
 
 A `Pool` makes an executor with the interface of `concurrent.futures`; any other one works too.
+
+`collect` runs shards on a `Pool`; ``iosim verify`` and ``iosim prove`` use `follow_parent`, too.
+No worker outlives an interrupt or its parent (``tests/sweep/test_sweep_survival.py``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Files that are there whole or not at all, and reading that never waits."""
+"""Files that are there whole or not at all, and reading that never waits.
+
+`folder`, `manifest`, `seal` and `table` use it for a sweep's own files; files that users name go
+through `iosim.base.writing`.  A file is synced before it gets its name
+(``tests/sweep/test_sweep_survival.py``).
+"""
 
 from __future__ import annotations
 

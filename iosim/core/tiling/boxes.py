@@ -2,6 +2,9 @@
 
 A box is a range of positions for every parameter that is branched on: `(at, low, high)`, where
 `at` says which point each box belongs to, in ascending order.
+
+`search` and its bounds use it.  `Best` decides ties, so that recorded tiles stay
+(``tests/core/test_tiling.py``).
 """
 
 from __future__ import annotations

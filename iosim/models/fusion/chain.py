@@ -1,4 +1,8 @@
-"""k element-wise operators on n words: 2kn words one by one, 2n as one kernel."""
+"""k element-wise operators on n words: 2kn words one by one, 2n as one kernel.
+
+It is a sample graph for ``iosim fuse chain`` and the experiment on fusion, not a family of
+kernels.  ``tests/models/test_fusion_scale.py`` checks both numbers.
+"""
 
 from __future__ import annotations
 

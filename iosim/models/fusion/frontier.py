@@ -14,6 +14,9 @@ reaches a's kernel by edges that have counted; a is in that kernel's F, so it wa
 kernel, which now gets b, an operator of its F.  So a state in which some R meets its own F is left
 out, and no other has a cycle.  A kernel that has no operator from p on needs no place in the state:
 nothing leads into it any more, and what is after it is in the R of each open one that leads there.
+
+Only `best` calls it, for each piece.  ``tests/models/test_fusion_best.py`` compares with every
+partition.
 """
 
 from __future__ import annotations

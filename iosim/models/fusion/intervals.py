@@ -11,6 +11,9 @@ operator to the first.  Three things keep the intervals few:
 
 So a chain of n operators takes time in proportion to n where kernels are short, or where all of it
 is one kernel.
+
+Only `best` calls it.  ``tests/models/test_fusion_scale.py`` compares it with the search for any
+graph.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Kernels: operators of a graph that one kernel computes, with the words that it moves."""
+"""Kernels: operators of a graph that one kernel computes, with the words that it moves.
+
+`best`, `groups`, `intervals` and `partitions` ask it what operators move as one kernel.  A new
+family is tried in `connected` (``tests/models/test_fusion_words.py``).
+"""
 
 from __future__ import annotations
 

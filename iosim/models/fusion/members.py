@@ -4,6 +4,8 @@ Operators name axes each for themselves, and meet in tensors by position: the ro
 columns k of QKᵀ.  So two axes are one where they are at one place of a tensor that both operators
 have.  A loop over such an axis serves both.  Where two axes of one operator become one, no loop
 nest over single axes does, and the operators are not a kernel.
+
+The families `rows`, `products` and `online` read it, and refuse with `Illegal`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Fusions by name: none, those that were published or recorded, and the best."""
+"""Fusions by name: none, those that were published or recorded, and the best.
+
+`fused` takes a name from here; a new one is an entry of `FUSIONS`, or a file in ``recorded/``
+(``tests/models/test_fusion_cli.py``).
+"""
 
 from __future__ import annotations
 

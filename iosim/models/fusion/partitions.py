@@ -1,4 +1,8 @@
-"""Partitions of a graph into kernels, checked."""
+"""Partitions of a graph into kernels, checked.
+
+The groups are those of a file, a recorded compiler or a published fusion.
+``tests/models/test_fusion_cli.py`` has what is refused.
+"""
 
 from __future__ import annotations
 

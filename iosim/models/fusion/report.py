@@ -1,4 +1,7 @@
-"""What a fusion saves, as rows: a kernel each, and totals of the fusions that a graph has."""
+"""What a fusion saves, as rows: a kernel each, and totals of the fusions that a graph has.
+
+``iosim fuse`` prints them; keys of ``--json`` stay (``tests/models/test_fusion_cli.py``).
+"""
 
 from __future__ import annotations
 

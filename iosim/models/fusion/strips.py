@@ -2,6 +2,8 @@
 
 Several contractions fit together in two ways: they have the same batch, left and right axes; or
 they read one tensor as their left input, and their right sides lie one after the other.
+
+Only `products` calls it.  ``tests/models/test_fusion_words.py`` checks its words.
 """
 
 from __future__ import annotations
