@@ -1,4 +1,4 @@
-"""A Gluon kernel of your own: boxes of a matrix come through shared memory, and are added up."""
+"""A Gluon kernel of your own: it copies boxes of a matrix into shared memory and adds up rows."""
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl

@@ -1,9 +1,9 @@
 """How much of L2 a sweep can use: DRAM reads of sweeps in lockstep, in both orders.
 
-n sweeps over L bytes in alternating order read L + (n − 1)(L − C) bytes of DRAM where L2 keeps C
-of them (Theorem 2 of proofs/sweep_order.md).  So one run measures C; the others check the law at
-other L and n, and say what the words take that each program reads and writes of its own, as Q and
-O of attention are.
+n sweeps over L bytes in alternating order read L + (n − 1)(L − C) bytes from DRAM if L2 keeps C of
+them for the next sweep (Theorem 2 of proofs/sweep_order.md).  The first run measures C.  The last
+one measures how much C is reduced by each byte of the programs' own: bytes that one program reads
+or writes once, such as Q and O of attention.  The others check the law at other L and n.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Sweeps:
     """One launch.
 
     Attributes:
-        sweeps: how many.
-        share: bytes of a sweep, over half of L2.
+        sweeps: the number of sweeps.
+        share: bytes of a sweep, as a multiple of half of L2.
         alternate: whether every second sweep is reversed.
-        own_reads, own_writes: blocks of its own that each program reads and writes for a sweep.
+        own_reads, own_writes: blocks of its own that each program reads and writes per sweep.
     """
 
     sweeps: int
@@ -43,7 +43,7 @@ class Sweeps:
     own_writes: int = 0
 
 
-# The first measures C, and the last what a byte of a program's own takes of it.
+# The first measures C, and the last how much a byte of a program's own reduces it.
 RUNS = (
     Sweeps(8, 4 / 3),
     Sweeps(8, 4 / 3, alternate=False),
@@ -63,7 +63,7 @@ RUNS = (
 
 @dataclass(frozen=True)
 class Launched:
-    """What one launch swept, and what its programs read and wrote of their own.  In bytes."""
+    """Bytes of one sweep: those that all programs read, and their own."""
 
     swept_bytes: int
     own_read_bytes: int
@@ -125,7 +125,7 @@ def _launch(torch: Any, run: Sweeps) -> Launched:
 
 @dataclass(frozen=True)
 class L2SizeRow:
-    """One launch.  Bytes are of one sweep, those that DRAM reads of all."""
+    """One launch.  Bytes are of one sweep; DRAM reads are of all sweeps."""
 
     order: str
     sweeps: int
@@ -135,7 +135,7 @@ class L2SizeRow:
     law_bytes: int  # DRAM reads, by the law
     read_bytes: int  # DRAM reads, counter
     off_law: float  # read_bytes / law_bytes − 1
-    used_bytes: int  # C that these reads mean; 0 in cyclic order
+    used_bytes: int  # C by the law, from these reads; 0 in cyclic order
     of_half: float  # C over half of L2
 
     @property
@@ -160,7 +160,7 @@ def predict_reads(run: Sweeps, launched: Launched, used: float) -> float:
 
 @dataclass(frozen=True)
 class UsedBytes:
-    """What a sweep can use of L2: `alone` bytes, less `each` for a byte of the programs' own."""
+    """Bytes of L2 that a sweep can use: `alone`, less `each` per byte of the programs' own."""
 
     alone: float
     each: float
@@ -173,7 +173,7 @@ class UsedBytes:
 def calibrate(
     runs: Sequence[Sweeps], launched: Sequence[Launched], reads: Sequence[int]
 ) -> UsedBytes:
-    """C without words of the programs' own, by the first run; what these take, by the last."""
+    """C by the first run, and by the last how much a byte of the programs' own reduces it."""
     first, last = (find_used_bytes(runs[k], launched[k], reads[k]) for k in (0, -1))
     own = launched[-1].own_read_bytes + launched[-1].own_written_bytes
     return UsedBytes(first, (first - last) / own)
@@ -184,7 +184,7 @@ def _table(folder: Path) -> ReportTable:
     answer = read_json(folder / PROFILED, _Answer)
     groups = read_report(folder / COUNTERS, ("dram",))
     if not len(runs) == len(answer.rows) == len(groups):
-        raise GpuError(f"{folder} has not as many launches as runs: record it again")
+        raise GpuError(f"{folder} has more or fewer launches than runs: record it again")
     reads = [moved_at("dram", launches).load_bytes for launches in groups]
     used = calibrate(runs, answer.rows, reads)
     half = int(answer.environment["l2_bytes"]) * L2_SHARE
