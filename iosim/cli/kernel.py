@@ -133,7 +133,7 @@ def tiles(
     choices = vary_constants(source, read_varied(varied))
     forecast = machine is not None
     if drift is not None and not forecast:
-        raise InputError("--drift is of a forecast: give --machine, like --machine h200")
+        raise InputError("--drift needs a forecast at L2↔DRAM: give --machine, like --machine h200")
     if machine is not None and gpu is None:
         gpu = machine.name
         if gpu not in CAPABILITIES:

@@ -454,7 +454,7 @@ def check_options(given: Iterable[str], known: Collection[str], of: str) -> None
     """Raise InputError for a given option that is none of those known."""
     for name in given:
         if name not in known:
-            raise InputError(f"{spelt(name)[0]} is not of {of}: leave it out")
+            raise InputError(f"{spelt(name)[0]} does not apply to {of}: leave it out")
 
 
 def experts_from(text: str) -> str | int:

@@ -119,7 +119,9 @@ def roofline(
     if machine is None:
         raise InputError("roofline needs a machine: give --machine, like --machine h200")
     if graph is not None and dtype is not None:
-        raise InputError(f"--dtype is not of a graph, which says its own: {graph.graph.dtype}")
+        raise InputError(
+            f"--dtype does not apply to a graph, which has its own: {graph.graph.dtype}"
+        )
     dtype = dtype or (graph.graph.dtype if graph is not None else "fp16")
     word_bytes(dtype)
     machine.peak(dtype)
@@ -130,7 +132,7 @@ def roofline(
     blocks = opt.marked_tiles(mask, tiles)
     if blocks is not None and (graph is not None or operator not in (None, *ATTENTIONS)):
         of = operator or "a graph, whose operators have their own: settings = { blocks = … }"
-        raise InputError(f"--mask is not of {of}; leave it out")
+        raise InputError(f"--mask does not apply to {of}: leave it out")
     if operator is not None:
         answer = _of_operator(operator, {**sizes, **typed}, roof, dtype, blocks)
     elif graph is not None:
@@ -167,7 +169,9 @@ def _of_operator(
     told = dict(given)
     for x in ("phase", "tokens", "attention", "fusion", "no_online_softmax", "experts"):
         if x in told:
-            raise InputError(f"{opt.spelt(x)[0]} is not of one operator but of a model: drop it")
+            raise InputError(
+                f"{opt.spelt(x)[0]} applies to a model, not one operator: leave it out"
+            )
     schedule = told.pop("schedule", None)
     if name in ATTENTIONS:
         problem = opt.problem_from(name, told)
@@ -192,7 +196,7 @@ def _settings(name: str, told: dict[str, str]) -> dict[str, int]:
     if has and "P" not in told:
         raise InputError(f"{name} needs --P: give it")
     if not has and "P" in told:
-        raise InputError(f"--P is not of {name}: leave it out")
+        raise InputError(f"--P does not apply to {name}: leave it out")
     return {"devices": parse_int("P", told.pop("P"))} if has else {}
 
 

@@ -470,11 +470,11 @@ def test_a_graph_with_a_mask_in_both_commands() -> None:
         ),
         (
             ("roofline", "softmax", "--m", "8", "--n", "8", "--machine", "h100", *MASK),
-            "--mask is not of softmax",
+            "--mask does not apply to softmax",
         ),
         (
             ("roofline", "--graph", "mine.toml", "--machine", "h100", *MASK),
-            "--mask is not of a graph",
+            "--mask does not apply to a graph",
         ),
         (
             (*ONE[:3], "8192", *ONE[4:], *MASK[:2], "--tiles", "B_r=1024,B_c=1024"),

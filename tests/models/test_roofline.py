@@ -548,7 +548,7 @@ def test_a_graph_of_ones_own(tmp_path: Path) -> None:
     assert grouped["title"].endswith(", fusion file")
     file.write_text(GRAPH)
     for more, said in (
-        (("--batch", "2"), "--batch is not of a graph"),
+        (("--batch", "2"), "--batch does not apply to a graph"),
         (("--dtype", "fp16"), "its own: bf16"),
         (("--fusion", "paper"), "paper has kernels of BERT's layer"),
         (("--fusion", "file"), "fusion file is the groups of a graph's file"),
@@ -573,7 +573,7 @@ BAD = {
     ),
     "--model llama3-8b --N 9 --machine h200": "llama3-8b needs --phase: give it",
     "--model llama3-8b --machine h200": "llama3-8b needs --phase, --N: give them",
-    "--model llama3-8b --phase decode --N 9 --m 4 --machine h200": "--m is not of a model",
+    "--model llama3-8b --phase decode --N 9 --m 4 --machine h200": "--m does not apply to a model",
     "--model llama3-8b --phase decode --N 9 --dtype int8 --machine h200": "no peak for 'int8'",
     "--model llama3-8b --phase decode --N 9 --machine tpu-v5p": "no peak for 'fp16'",
     "--model llama3-8b --phase decode --N 9": "give --machine, like --machine h200",
@@ -583,7 +583,7 @@ BAD = {
     "matmul --m 4 --machine h200": "matmul needs --k, --n: give them",
     "softmax --n 4 --k 3 --machine h200": "softmax has no size k: it has m, n",
     "softmax --n 4 --schedule flash2 --machine h200": "softmax is a stream",
-    "softmax --n 4 --phase decode --machine h200": "--phase is not of one operator but of a model",
+    "softmax --n 4 --phase decode --machine h200": "--phase applies to a model, not one operator",
     "attention --N 4 --d 4 --schedule matmul --machine h200": "matmul",
     "attention --N 4 --machine h200": "needs --d",
     "attention --N 9 --d 4 --window 1,1 --sinks 2 --machine h200": "no option --sinks",
@@ -595,9 +595,9 @@ BAD = {
         "unknown fusion 'bets': did you mean 'best'?"
     ),
     "--model llama3-8b --phase decode --N 9 --fusion best --schedule matmul --machine h200": (
-        "--schedule is not of a model: leave it out"
+        "--schedule does not apply to a model: leave it out"
     ),
-    "softmax --n 4 --P 4 --machine h200": "--P is not of softmax: leave it out",
+    "softmax --n 4 --P 4 --machine h200": "--P does not apply to softmax: leave it out",
 }
 
 
