@@ -1,8 +1,8 @@
-"""Hardware counters of a kernel's launches, compared with the sectors that its TTIR asks for.
+"""Hardware counters of a kernel's launches, compared with the sectors that it asks for.
 
-Over SM↔L2, stores and atomic operations send the sectors of tiles, and loads bring at most that,
-since L1 keeps some.  DRAM has to deliver each sector once that is read and never stored.  What
-counters of an H200 say beside that is in `REASONS`.
+Over SM↔L2, stores and atomic operations send what the kernel's PTX says, or where no PTX says it
+the sectors of tiles.  Loads bring at most the sectors of tiles, since L1 keeps some.  DRAM has to
+deliver every sector that is read and never stored, once.  `REASONS` has known differences.
 
 ``iosim profile --expect`` calls it.  ``tests/kernel/test_profile_counters.py`` compares with
 launches of a record; reasons in `REASONS` hold for recorded launches only.
@@ -35,7 +35,7 @@ class ExpectedBytes:
     Attributes:
         kernel: its name.
         grid: programs along each axis.
-        written: of stores and atomic operations, tile by tile.
+        written: of stores and atomic operations, by the PTX, or else tile by tile.
         read: of loads and atomic operations, tile by tile.
         distinct: of sectors that are read and that nothing stores, each once.
         atomic: whether there are atomic operations.
@@ -117,6 +117,11 @@ class Reason:
 
 
 STORES, LOADS, READS = "stores and atomics", "loads", "reads"
+_EXPECTED = {
+    STORES: "the expected bytes",
+    LOADS: "the sectors of tiles",
+    READS: "the distinct sectors",
+}
 _ROUNDED = "; the report's values are rounded: save it with --print-units base"
 _OTHER = "the launch has other arguments or constants"
 
@@ -250,7 +255,7 @@ def _describe(row: ComparedBytes, expected: ExpectedBytes, kernel: ProfiledKerne
     """The difference, and what may be the reason."""
     base = row.expected + row.spilled
     n = f"{abs(row.more):,} bytes{f' ({abs(row.more) / base:.1%})' if base else ''}"
-    than = "the distinct sectors" if row.what == READS else "the sectors of tiles"
+    than = _EXPECTED[row.what]
     than += f" and {row.spilled:,} bytes of spilled registers" if row.spilled else ""
     if not row.more:
         return f"exactly {than}"

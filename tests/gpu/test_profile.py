@@ -480,7 +480,7 @@ def test_a_command_is_profiled_for_the_kernel_that_is_expected(
     launch = ("--grid", "1", "--arg", "n=2**20", "--const", "B=1024")
     text = _run(capsys, "--expect", kernel, *launch, "--", "python3", "x.py")
     assert "--kernel-name regex:one_block_kernel " in asked.read_text()
-    assert "stores and atomics: exactly the sectors of tiles" in text
+    assert "stores and atomics: exactly the expected bytes" in text
 
 
 @pytest.mark.parametrize(

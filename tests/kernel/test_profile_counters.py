@@ -100,10 +100,10 @@ def test_stores_of_an_h200_are_exactly_sectors(name: str, tmp_path: Path) -> Non
     rows = compare_recorded(tmp_path, name)
     stores, loads = rows["stores and atomics"], rows["loads"]
     assert stores.measured == stores.expected > 0
-    assert stores.says == "exactly the sectors of tiles"
+    assert stores.says == "exactly the expected bytes"
     assert loads.unexplained == 0
     if name.startswith(("product", "attention 1")):
-        assert loads.says == stores.says
+        assert loads.says == "exactly the sectors of tiles"
     assert rows["reads"].measured is None
     assert rows["reads"].says == f"not measured: the report lacks {DRAM}"
 
@@ -125,11 +125,11 @@ def test_exceptions_have_their_reason(
     assert (stores.expected, stores.measured) == (sectors, measured)
     assert stores.unexplained == 0
     if reason == COLLIDE:
-        assert stores.says == "exactly the sectors of tiles"
+        assert stores.says == "exactly the expected bytes"
         return
     assert f"{abs(measured - sectors):,} bytes" in stores.says
     way = "more" if more else "fewer"
-    assert f"{way} than the sectors of tiles: L1 merges stores that follow each" in stores.says
+    assert f"{way} than the expected bytes: L1 merges stores that follow each" in stores.says
     assert stores.least <= measured <= stores.most
 
 
@@ -179,7 +179,7 @@ def test_every_layout_gives_the_same_lines(tmp_path: Path) -> None:
     assert lines[0].startswith("softmax: 100 programs, 100 x 1 x 1; bytes of a launch")
     assert lines[2] == "1. softmax, grid (100, 1, 1), block (128, 1, 1), 1 launch"
     assert lines[-3:] == [
-        "SM↔L2, stores and atomics: exactly the sectors of tiles",
+        "SM↔L2, stores and atomics: exactly the expected bytes",
         "SM↔L2, loads: 320 bytes (0.0%) fewer than the sectors of tiles: L1 kept them",
         "L2↔DRAM, reads: 64 bytes (0.0%) more than the distinct sectors: DRAM delivers the rest of "
         "a line, or again what L2 gave up",
@@ -189,7 +189,7 @@ def test_every_layout_gives_the_same_lines(tmp_path: Path) -> None:
 def test_rounded_values_are_called_so(tmp_path: Path) -> None:
     cells = {WRITTEN: ("Kbyte", "400.1"), READ: ("byte", "800,000"), DRAM: ("byte", "0")}
     *_, stores, loads, reads = profile(write_details(tmp_path, "softmax", cells))
-    assert "100 bytes (0.0%) more than the sectors of tiles: unexplained" in stores
+    assert "100 bytes (0.0%) more than the expected bytes: unexplained" in stores
     assert stores.endswith("values are rounded: save it with --print-units base")
     assert loads.endswith("exactly the sectors of tiles")
     assert "400,000 bytes (100.0%) fewer than the distinct sectors: unexplained" in reads
@@ -212,7 +212,7 @@ def test_json_has_what_is_unexplained(tmp_path: Path) -> None:
 def test_spilled_registers_and_bulk_copies_are_told_apart(tmp_path: Path) -> None:
     counted = {READ: 2 * ROWS + 96, WRITTEN: ROWS + 64, DRAM: ROWS, SPILLED: 2, BULK: 96}
     *_, stores, loads, reads = profile(write_raw(tmp_path, ("softmax", (100,), counted)))
-    assert stores.endswith("exactly the sectors of tiles and 64 bytes of spilled registers")
+    assert stores.endswith("exactly the expected bytes and 64 bytes of spilled registers")
     assert "bulk copies (TMA) count whole boxes" in loads
     assert reads.endswith("exactly the distinct sectors")
 
