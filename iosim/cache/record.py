@@ -2,8 +2,10 @@
 
 Numbers of this package are at the cache's two sides, in words of the model.
 
-Every method takes a `Cache` and gives a `Traffic`; both are public.  A policy is not added here but
-in `iosim.cache.policies`.  ``tests/cache/test_cache_replay.py`` compares messages.
+Replays take a `Cache` and give a `Traffic`; both are public.  An option of caches is a field here
+and of `family.CacheFamily`, which says which methods count it; a number that is moved is a field of
+`Traffic` and in `methods.MOVED`.  A policy is not added here but in `iosim.cache.policies`.
+``tests/cache/test_cache_replay.py`` compares messages.
 """
 
 from __future__ import annotations

@@ -78,6 +78,7 @@ CALLS = {
     "gpu emit": _EVERY,
     "gpu validate": ("--dry-run --schedule flash2",),
     "kernel cache": (f"{_SOFTMAX} --grid 1 --arg columns=8 --const BLOCK=8 --bytes 1KiB",),
+    "kernel tiles": (f"{_SOFTMAX} --grid 1 --arg columns=8 --vary BLOCK=8 --machine h200",),
 }
 BOTH = "the number 500130257 or the list 500, 130, 257"
 

@@ -19,6 +19,7 @@ from iosim.gpu.links.cases import CALLS, LinkCase, calls, schedules
 from iosim.gpu.links.execute import TORCH_OPS, _visible_runs
 from iosim.gpu.links.nvlink import FIELDS, LinkBytes, LinkCounters, _Field
 from iosim.gpu.reports import gpu_report, replay
+from iosim.gpu.reports.devices import MeasuredLinks
 
 
 def test_cases_say_what_crosses() -> None:
@@ -77,6 +78,7 @@ def test_counters_without_a_gpu_say_why() -> None:
     assert found.why
     assert _Field.value.offset == 32  # after two fields, two times and two results
     assert tuple(LinkBytes.__dataclass_fields__) == tuple(FIELDS)
+    assert set(FIELDS) <= set(MeasuredLinks.__dataclass_fields__)
 
 
 def record(folder: Path, **changes: Any) -> Path:

@@ -7,7 +7,8 @@ import string, so that listing names imports nothing.  To add a schedule, start 
 (docs/extending.md).
 
 Changing files here: another loop means other counts, hence another oracle in ``tests/oracle.py``,
-other golden listings and kernels in ``tests/golden``, and a higher `iosim.base.revision.REVISION`.
+``masked_oracle.py`` or ``backward_oracle.py``, other golden listings and kernels in
+``tests/golden``, and a higher `iosim.base.revision.REVISION`.
 Names and aliases are in recorded data and stay.  `classes`, `attains` and `exponent` are claims
 that tests check.  Schedules only use the builder: they import nothing of counting, machine or
 tiling.

@@ -1,6 +1,8 @@
 """The notation of a listing that only some schedules need: masks, stacks, pages, splits.
 
-`show` and the lab print it.  Listings with it are in ``tests/golden``.
+`show` and the lab print it.  A new sign is a ``yield`` in `_edges`, `_indices` or
+`_sizes`, and a row in `SIGNS` of ``tests/core/test_options.py``, which asks for each sign of every
+form; few of them are in the listings of ``tests/golden``.
 """
 
 from __future__ import annotations

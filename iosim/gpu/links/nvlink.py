@@ -1,4 +1,10 @@
-"""Bytes on a GPU's NVLinks, from NVML's counters: of data, and with the protocol's own."""
+"""Bytes on a GPU's NVLinks, from NVML's counters: of data, and with the protocol's own.
+
+`rank` reads them, for ``iosim gpu devices``.  A counter is a line of `FIELDS`, a field of
+`LinkBytes` in the same order, and one with a default in `MeasuredLinks`
+(`iosim.gpu.reports.devices`), which refuses unknown keys.  ``tests/gpu/test_gpu_links.py`` compares
+names and layout; only a run on several GPUs tests values.
+"""
 
 from __future__ import annotations
 

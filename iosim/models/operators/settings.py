@@ -1,5 +1,9 @@
 """What the value of a setting may be, by its name, which means the same in every kind.
 
+`iosim.models.operators.operator` calls it.  A setting has a row in `RULES` unless the type of its
+default says enough.  ``tests/models/test_operators.py`` gives each one a wrong value, and
+``test_graph_files.py`` compares messages.
+
 >>> checked("P", "epsilon", 1e-5, 1e-6)
 1e-06
 >>> checked("P", "epsilon", 1e-5, "small")
