@@ -1,12 +1,12 @@
 """What DRAM has to deliver for a kernel, before a run: its references behind the L2 of a machine.
 
-As in `iosim.gpu.dram_prediction`: programs that are resident run in lockstep, wave after wave in
-the order of their numbers, and what L2 holds of data that programs share is half of its bytes.
-What is least recently used leaves; L2 is empty at first, and what is written leaves it in the end.
+As in `iosim.gpu.dram_prediction`, resident programs run in lockstep, wave after wave in the order
+of their numbers, and half of L2 holds the data that programs share.  It evicts by LRU, is empty at
+first, and writes back what is dirty at the end.
 
-Programs that drift apart read at least each sector once that is read and never stored, and at most
-what each loads for itself.  A drift from a seed is replayed twice, through all of L2 and through
-half of it.  Where half of L2 holds all that a launch touches, no drift does harm.
+If programs drift apart, they read at least every sector that is read and never stored, once, and at
+most all that each program loads.  A drift from a seed is replayed twice, through all of L2 and
+through half of it.  If half of L2 holds all that a launch touches, drift reads nothing more.
 
 `iosim.kernel.configs` calls it.  ``tests/kernel/test_dram.py`` compares with loops and a dictionary
 of sectors.
@@ -33,9 +33,9 @@ class DramForecast:
 
     Attributes:
         reads: that DRAM delivers.
-        writes: that it takes, those that are in L2 at the end with them.
+        writes: that it takes, including those that are in L2 at the end.
         least, most: reads if programs drift.
-        resident: programs at once.
+        resident: programs that run at once.
         line: bytes of a line that was replayed: tiles touch such lines whole, or they are sectors.
     """
 

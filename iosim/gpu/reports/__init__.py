@@ -56,7 +56,7 @@ REPORTS: dict[str, tuple[str, str]] = {
     ),
     "l2size": (
         "iosim.gpu.reports.l2size",
-        "Measure how much of L2 a sweep can use: DRAM reads of sweeps in both orders.",
+        "Measure how much of L2 a sweep can use, by DRAM reads in two orders.",
     ),
     "paper": (
         "iosim.gpu.reports.paper",
