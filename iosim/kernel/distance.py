@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,7 @@ class KernelDistance:
         tiles: its tiles.
         differences: (kind, tensor) → words that the kernel moves beyond the schedule's.
         others: (kind, argument) → words of arguments without a role.
+        doubts: where the kernel's words and the problem's sizes don't agree.
     """
 
     problem: Any
@@ -50,6 +52,7 @@ class KernelDistance:
     tiles: dict[str, int]
     differences: dict[tuple[str, str], int]
     others: dict[tuple[str, str], int]
+    doubts: list[str]
 
     def to_lines(self) -> Iterator[str]:
         """Sentences."""
@@ -69,6 +72,7 @@ class KernelDistance:
         yield f"compared with {self.schedule} with {tiles}: {said}"
         for (kind, name), words in self.others.items():
             yield f"{kind}s {words:,} words of {name}, which has no role"
+        yield from self.doubts
 
     def to_dict(self) -> dict[str, Any]:
         """For scripts."""
@@ -128,7 +132,23 @@ def measure_distance(
             for (reference, name), t in found.traffic.items()
             if name not in tensor_of
         },
+        list(_find_doubts(problem, found, tensor_of)),
     )
+
+
+def _find_doubts(problem: Any, found: KernelCount, tensor_of: Mapping[str, str]) -> Iterator[str]:
+    """Sentences on tensors of which the kernel refers to more or fewer words than there are."""
+    sizes = {
+        one.name: math.prod(problem.sizes[axis] for axis in one.axes)
+        for one in (*problem.form.inputs, *problem.form.outputs)
+    }
+    for (kind, name), reuse in found.reuse.items():
+        size = sizes.get(tensor_of.get(name, ""))
+        if size is not None and reuse.distinct != size:
+            yield (
+                f"{kind}s {reuse.distinct:,} distinct words of {name}, but {tensor_of[name]} has "
+                f"{size:,}: check --solves"
+            )
 
 
 def _read_tiles(

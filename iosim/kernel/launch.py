@@ -128,9 +128,12 @@ def describe_launch(
     chosen = {k: v for k, v in chosen.items() if k in named}
     _complete_constants(source, chosen, dict(arguments), options, remarks)
     values = {k: v for k, v in {**source.defaults, **arguments}.items() if k not in chosen}
-    for name in names:
-        if name not in chosen and name not in kinds:
-            kinds[name] = _guess_type(source, name, values, remarks)
+    guessed = [n for n in names if n not in chosen and n not in kinds]
+    kinds |= {n: _guess_type(source, n, values) for n in guessed}
+    if pointers := [n for n in guessed if kinds[n] == "*fp32"]:
+        remarks.append(f"--type is *fp32 for {', '.join(pointers)}, since not given")
+    if unknown := [n for n in guessed if kinds[n] != "*fp32" and values.get(n) is None]:
+        remarks.append(f"--arg of {', '.join(unknown)} is not given: taken as not needed")
     shape = read_grid(grid, {**values, **chosen})
     call = KernelCall(source, shape, kinds, chosen, values, {}, options, dict(data or {}))
     call.descriptors = _read_descriptors(kinds, descriptors or {}, {**values, **chosen})
@@ -311,9 +314,7 @@ def _add_data_types(kinds: dict[str, str], data: Mapping[str, Any]) -> None:
             )
 
 
-def _guess_type(
-    source: KernelSource, name: str, values: Mapping[str, Any], remarks: list[str]
-) -> str:
+def _guess_type(source: KernelSource, name: str, values: Mapping[str, Any]) -> str:
     """The type of an argument that has no ``--type``."""
     value = values.get(name)
     if isinstance(value, bool):
@@ -322,11 +323,7 @@ def _guess_type(
         return "i32" if -(2**31) <= value < 2**31 else "i64"
     if isinstance(value, float):
         return "fp32"
-    if guess.is_pointer(source.function, name):
-        remarks.append(f"{name} is taken as *fp32: --type {name}=… sets another type")
-        return "*fp32"
-    remarks.append(f"{name} has no value, and the count doesn't need one")
-    return "fp32"
+    return "*fp32" if guess.is_pointer(source.function, name) else "fp32"
 
 
 def read_grid(text: str, names: Mapping[str, Any]) -> tuple[int, int, int]:

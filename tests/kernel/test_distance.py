@@ -57,6 +57,13 @@ def test_roles_that_are_given_are_taken() -> None:
     assert set(json.loads(done.stdout)["distance"]["more"].values()) == {0}
 
 
+def test_sizes_that_are_not_the_kernels_are_doubted() -> None:
+    assert "check --solves" not in attention(*SIZES).stdout
+    done = attention("--solves", "N=N,d=D,heads=6,kv_heads=3")
+    assert "loads 12,288 distinct words of q, but Q has 24,576: check --solves" in done.stdout
+    assert "of k, but" not in done.stdout
+
+
 def matmul(kernel: str, *words: str) -> Result:
     """Count a product of 100 x 60 x 40."""
     strides = "" if kernel == WRAPPED else ",am=40,ak=1,bk=60,bn=1,cm=60,cn=1"
@@ -100,7 +107,10 @@ def test_a_product_that_wraps_at_its_edges_moves_more() -> None:
         (("--roles", "Q=q,K=k,V=v,O=o"), "give --solves"),
         ((*SIZES, "--roles", "Q=q"), "give one to each of Q, K, V, O or A, B, C"),
         ((*SIZES, "--roles", "Q=x,K=k,V=v,O=o"), "refers to no 'x'"),
-        (("--solves", "N=N"), "--solves lacks a size"),
+        (
+            ("--solves", "N=N"),
+            "or has one too many: attention has N, d, heads",
+        ),
         (("--solves", "N=L,d=D"), "--solves 'L' needs L"),
     ],
 )

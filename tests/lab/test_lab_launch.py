@@ -174,7 +174,7 @@ def test_the_command_saves_a_launch(tmp_path: Path) -> None:
         ((SOFTMAX,), "FILE::FUNCTION needs --grid, like --grid"),
         (("--grid", "4"), "--grid needs a kernel: give FILE::FUNCTION"),
         (("flash2", "--grid", "4"), "'flash2' doesn't name a kernel: write FILE::FUNCTION"),
-        ((SOFTMAX, "--grid", "4", "--const", "BLOCK=64"), "has no value"),
+        ((SOFTMAX, "--grid", "4", "--const", "BLOCK=64"), "--arg of columns is not given"),
     ],
 )
 def test_what_cannot_be_is_one_line(words: tuple[str, ...], says: str, tmp_path: Path) -> None:
