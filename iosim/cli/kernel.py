@@ -77,7 +77,7 @@ def count(
 ) -> None:
     """Count the words that a Triton kernel moves, argument by argument.
 
-    From its TTIR, so no GPU is needed: what a mask or a bound leaves out is left out.
+    From its TTIR, so no GPU is needed. Words that a mask or a bound hides are not counted.
     """
     capability = read_capability(gpu) if gpu else None
     launch = read_launch(load_kernel(kernel), **given)
@@ -126,8 +126,8 @@ def tiles(
 ) -> None:
     """Compare the constants of a Triton kernel: the fewest bytes first.
 
-    Its own autotune list, or what --vary gives. With --gpu, each is compiled: whether it fits, and
-    how many programs an SM has at once.
+    The choices are its own autotune list, or those that --vary gives. With --gpu, each is compiled,
+    to say whether it fits and how many programs an SM has at once.
     """
     source = load_kernel(kernel)
     choices = vary_constants(source, read_varied(varied))
@@ -189,7 +189,7 @@ def sweep(
 ) -> None:
     """Count the words of a Triton kernel at many sizes and with many constants.
 
-    By formulas, where the kernel has them: a million sizes take about a second.
+    With its formulas, if it has them: a million sizes take about a second.
     """
     source = load_kernel(kernel)
     lattice = read_varied(varied, ranges=True)
@@ -267,8 +267,8 @@ def print_count(answer: KernelCount) -> None:
     """The table and the lines below it."""
     x, y, z = answer.grid
     click.echo(
-        f"{answer.kernel}: {answer.programs:,} programs, {x:,} x {y:,} x {z:,}; "
-        f"words by its {answer.ir}"
+        f"{answer.kernel}: {answer.programs:,} program{'s' * (answer.programs > 1)}, "
+        f"{x:,} x {y:,} x {z:,}; words by its {answer.ir}"
     )
     opt.print_rows(to_rows(answer), COLUMNS + CROSSING * bool(answer.crossing))
     for line in to_lines(answer):
@@ -333,8 +333,8 @@ def cache(
         opt.print_json({"kernel": launch.source.name, "line": size, "rows": rows})
         return
     click.echo(
-        f"{launch.source.name}: {resident:,} programs at once, lines of {size:,} bytes, "
-        f"policy {policy}; bytes"
+        f"{launch.source.name}: {resident:,} program{'s' * (resident > 1)} at once, "
+        f"lines of {size:,} bytes, policy {policy}; bytes"
     )
     opt.print_rows(rows)
 

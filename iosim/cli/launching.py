@@ -18,14 +18,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _LAUNCH = (
     click.option(
-        "--arg", "arguments", multiple=True, metavar="NAME=NUMBER", help="values of numbers"
+        "--arg",
+        "arguments",
+        multiple=True,
+        metavar="NAME=NUMBER",
+        help="numeric arguments",
     ),
     click.option(
         "--type",
         "types",
         multiple=True,
         metavar="NAME=TYPE",
-        help='types of arguments, like x=*fp16 or "desc_*=*fp16"; pointers to fp32, if not given',
+        help='types of arguments, like x=*fp16 or "desc_*=*fp16"; pointers to fp32 by default',
     ),
     click.option(
         "--const",

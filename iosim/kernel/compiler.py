@@ -224,7 +224,7 @@ def _triton_errors(gluon: bool = False) -> Iterator[None]:
     from triton.compiler.errors import CompilationError
 
     try:
-        with contextlib.redirect_stderr(io.StringIO()):
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
             yield
     except CompilationError as error:
         raise InputError(f"Triton can't compile this kernel: {_one_line(error)}") from None
@@ -242,6 +242,8 @@ def _one_line(error: Exception) -> str:
         cause = cause.__cause__
     said = getattr(error, "error_message", None)
     reason = str(cause).splitlines()[0] if cause is not None and str(cause) else said or lines[-1]
+    if "pointer<" in reason or "ptr type" in reason:
+        reason = f"{reason}: is a --type wrong?"
     if node is not None and source:
         text = source.splitlines()[node.lineno - 1].strip()
         return f"{text!r}: {reason}"

@@ -193,6 +193,7 @@ def test_none_is_a_constant_of_any_argument(tmp_path: Path) -> None:
         ),
         (["count", SOFTMAX, "--grid", "1", "--type", "x=*f16"], "did you mean 'fp16'"),
         ([*LAUNCHED, "--type", "columns=*fp16"], "columns has a value"),
+        ([*LAUNCHED, "--type", "x=fp16"], "is a --type wrong?"),
         ([*LAUNCHED, "--data", "x=none.npy"], "save an array with numpy.save()"),
         (["cache", *LAUNCHED[1:], "--bytes", "31"], "at least one line of 32 bytes"),
         (["tiles", SOFTMAX, "--grid", "1"], "has no autotune list"),
