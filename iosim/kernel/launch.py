@@ -270,7 +270,7 @@ def _example(name: str) -> int:
 def _match_types(
     names: list[str], types: Mapping[str, str], valued: Collection[str]
 ) -> dict[str, str]:
-    """Types by name: an exact name comes before a pattern, and a value before a pattern."""
+    """Types by name: an exact name comes before a pattern, a value before one of pointers."""
     out: dict[str, str] = {}
     for pattern, kind in types.items():
         _check_type(pattern, kind)
@@ -278,7 +278,8 @@ def _match_types(
         if not found:
             raise InputError(f"no argument is like {pattern!r}: {closest(pattern, names)}")
         for name in found:
-            if name == pattern or name not in {*types, *valued}:
+            spared = name in types or (name in valued and kind.startswith("*"))
+            if name == pattern or not spared:
                 out[name] = kind
             if name == pattern and name in valued and kind.startswith("*"):
                 raise InputError(

@@ -140,6 +140,9 @@ def test_a_launch_is_read_as_python_has_it(words: list[str]) -> None:
 def test_a_pattern_of_types_spares_what_has_a_value() -> None:
     done = invoke(*LAUNCHED, "--type", "*=*fp16", "--json")
     assert json.loads(done.stdout)["word_bytes"] == {"x": 2, "y": 2}
+    launch = (load_kernel(SOFTMAX), "4", {"columns": 100})
+    found = describe_launch(*launch, {"*": "*fp16", "col*": "i64"}, {"BLOCK": 64})
+    assert found.types["columns"] == "i64"
 
 
 def test_an_array_says_its_type(tmp_path: Path) -> None:
