@@ -98,12 +98,12 @@ def test_a_grid_in_parts_is_the_same(
     """Where arrays may have few elements, the grid is evaluated part by part."""
     for module in (values, evaluation):
         monkeypatch.setattr(module, "MOST", 300)
-    halve, halved = evaluation._halve, []
+    halve, halved = evaluation.halve_grid, []
 
     def watch(*operands: Any) -> Any:
         halved.append(operands)
         return halve(*operands)
 
-    monkeypatch.setattr(evaluation, "_halve", watch)
+    monkeypatch.setattr(evaluation, "halve_grid", watch)
     check_launch(CORPUS / f"{topic}.py", name, 3)
     assert halved
