@@ -10,8 +10,8 @@ from iosim.gpu.errors import GpuError
 from iosim.gpu.reports.l2size import (
     REPORT,
     RUNS,
-    Launched,
-    Sweeps,
+    SweepRun,
+    SweptBytes,
     UsedBytes,
     calibrate,
     find_used_bytes,
@@ -19,7 +19,7 @@ from iosim.gpu.reports.l2size import (
 )
 
 
-def simulate_reads(run: Sweeps, L: int, own: int, C: int) -> int:
+def simulate_reads(run: SweepRun, L: int, own: int, C: int) -> int:
     """Misses of an LRU cache of C items, with `own` items before each sweep that bypass it."""
     cache: list[int] = []
     misses = 0
@@ -40,7 +40,7 @@ def simulate_reads(run: Sweeps, L: int, own: int, C: int) -> int:
 @pytest.mark.parametrize(("L", "C"), [(20, 12), (20, 3), (7, 6), (20, 25), (9, 9)])
 def test_the_law_is_what_a_simulated_cache_reads(alternate: bool, L: int, C: int) -> None:
     for n in (2, 3, 8):
-        run, launched = Sweeps(n, 1.0, alternate), Launched(L, 5, 0)
+        run, launched = SweepRun(n, 1.0, alternate), SweptBytes(L, 5, 0)
         reads = simulate_reads(run, L, 5, C)
         assert predict_reads(run, launched, C) == reads
         if alternate and C <= L:
@@ -49,7 +49,7 @@ def test_the_law_is_what_a_simulated_cache_reads(alternate: bool, L: int, C: int
 
 def test_the_first_and_the_last_run_calibrate() -> None:
     used = UsedBytes(1000, 0.75)
-    launched = [Launched(1500, 100 * run.own_reads, 100 * run.own_writes) for run in RUNS]
+    launched = [SweptBytes(1500, 100 * run.own_reads, 100 * run.own_writes) for run in RUNS]
     reads = [
         round(predict_reads(run, one, used.at(one)))
         for run, one in zip(RUNS, launched, strict=True)

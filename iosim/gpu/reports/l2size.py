@@ -26,7 +26,7 @@ WORD = 4  # bytes: fp32
 
 
 @dataclass(frozen=True)
-class Sweeps:
+class SweepRun:
     """One launch.
 
     Attributes:
@@ -45,24 +45,24 @@ class Sweeps:
 
 # The first measures C, and the last how much a byte of a program's own reduces it.
 RUNS = (
-    Sweeps(8, 4 / 3),
-    Sweeps(8, 4 / 3, alternate=False),
-    Sweeps(8, 2, alternate=False),
-    Sweeps(4, 4 / 3),
-    Sweeps(16, 4 / 3),
-    Sweeps(8, 7 / 6),
-    Sweeps(8, 5 / 3),
-    Sweeps(8, 2),
-    Sweeps(8, 3),
-    *(Sweeps(8, 4 / 3, own_reads=k) for k in (1, 2, 4)),
-    *(Sweeps(8, 4 / 3, own_writes=k) for k in (1, 2, 4)),
-    *(Sweeps(8, share, own_reads=2, own_writes=2) for share in (7 / 6, 5 / 3, 2)),
-    Sweeps(8, 4 / 3, own_reads=4, own_writes=4),
+    SweepRun(8, 4 / 3),
+    SweepRun(8, 4 / 3, alternate=False),
+    SweepRun(8, 2, alternate=False),
+    SweepRun(4, 4 / 3),
+    SweepRun(16, 4 / 3),
+    SweepRun(8, 7 / 6),
+    SweepRun(8, 5 / 3),
+    SweepRun(8, 2),
+    SweepRun(8, 3),
+    *(SweepRun(8, 4 / 3, own_reads=k) for k in (1, 2, 4)),
+    *(SweepRun(8, 4 / 3, own_writes=k) for k in (1, 2, 4)),
+    *(SweepRun(8, share, own_reads=2, own_writes=2) for share in (7 / 6, 5 / 3, 2)),
+    SweepRun(8, 4 / 3, own_reads=4, own_writes=4),
 )
 
 
 @dataclass(frozen=True)
-class Launched:
+class SweptBytes:
     """Bytes of one sweep: those that all programs read, and their own."""
 
     swept_bytes: int
@@ -73,12 +73,12 @@ class Launched:
 @dataclass(frozen=True)
 class _Answer:
     environment: dict[str, str]
-    rows: tuple[Launched, ...]
+    rows: tuple[SweptBytes, ...]
 
 
 @dataclass(frozen=True)
 class _Asked:
-    runs: tuple[Sweeps, ...]
+    runs: tuple[SweepRun, ...]
 
 
 def _launch_all(asked: Row, out: Path) -> Row:
@@ -87,11 +87,11 @@ def _launch_all(asked: Row, out: Path) -> Row:
     from iosim.gpu.run.tasks import environment
 
     torch, found = torch_module(), environment()
-    rows = [asdict(_launch(torch, Sweeps(**run))) for run in asked["runs"]]
+    rows = [asdict(_launch(torch, SweepRun(**run))) for run in asked["runs"]]
     return {"environment": found, "rows": rows}
 
 
-def _launch(torch: Any, run: Sweeps) -> Launched:
+def _launch(torch: Any, run: SweepRun) -> SweptBytes:
     from iosim.gpu.run import sweep_kernel
     from iosim.gpu.run.tasks import watch
 
@@ -120,7 +120,9 @@ def _launch(torch: Any, run: Sweeps) -> Launched:
     go()  # compile before the mark
     gate.zero_()
     watch(torch, [go])
-    return Launched(WORD * blocks * block, WORD * own * run.own_reads, WORD * own * run.own_writes)
+    return SweptBytes(
+        WORD * blocks * block, WORD * own * run.own_reads, WORD * own * run.own_writes
+    )
 
 
 @dataclass(frozen=True)
@@ -144,13 +146,13 @@ class L2SizeRow:
         return abs(self.off_law) <= TOLERANCE
 
 
-def find_used_bytes(run: Sweeps, launched: Launched, reads: int) -> float:
+def find_used_bytes(run: SweepRun, launched: SweptBytes, reads: int) -> float:
     """C, by the law, from the DRAM reads of a launch in alternating order."""
     swept = reads - run.sweeps * launched.own_read_bytes
     return launched.swept_bytes - (swept - launched.swept_bytes) / (run.sweeps - 1)
 
 
-def predict_reads(run: Sweeps, launched: Launched, used: float) -> float:
+def predict_reads(run: SweepRun, launched: SweptBytes, used: float) -> float:
     """DRAM reads of a launch if a sweep can use `used` bytes of L2."""
     L, kept = launched.swept_bytes, used if run.alternate else 0.0
     if used >= L:
@@ -165,13 +167,13 @@ class UsedBytes:
     alone: float
     each: float
 
-    def at(self, launched: Launched) -> float:
+    def at(self, launched: SweptBytes) -> float:
         """C of a launch."""
         return self.alone - self.each * (launched.own_read_bytes + launched.own_written_bytes)
 
 
 def calibrate(
-    runs: Sequence[Sweeps], launched: Sequence[Launched], reads: Sequence[int]
+    runs: Sequence[SweepRun], launched: Sequence[SweptBytes], reads: Sequence[int]
 ) -> UsedBytes:
     """C by the first run, and by the last how much a byte of the programs' own reduces it."""
     first, last = (find_used_bytes(runs[k], launched[k], reads[k]) for k in (0, -1))
@@ -202,7 +204,7 @@ def _table(folder: Path) -> ReportTable:
     )
 
 
-def _row(run: Sweeps, launched: Launched, reads: int, used: float, half: float) -> L2SizeRow:
+def _row(run: SweepRun, launched: SweptBytes, reads: int, used: float, half: float) -> L2SizeRow:
     predicted = round(predict_reads(run, launched, used))
     found = round(find_used_bytes(run, launched, reads)) if run.alternate else 0
     return L2SizeRow(
