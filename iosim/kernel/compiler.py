@@ -86,7 +86,7 @@ def read_capability(gpu: str) -> int:
     found = int(match[1]) if match else CAPABILITIES.get(name)
     if found is None or found not in _KNOWN:
         raise InputError(
-            f"--gpu {gpu} isn't known: known: {', '.join(CAPABILITIES)}, "
+            f"--gpu {gpu} isn't known: give {', '.join(CAPABILITIES)}, "
             f"{', '.join(f'sm_{n}' for n in _KNOWN)}"
         )
     return found
