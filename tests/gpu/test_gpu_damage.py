@@ -37,6 +37,7 @@ def _cut_out(report: str, folder: Path, jobs: list[int]) -> Path:
     for name, key in (
         ("spec", "jobs"),
         ("spec", "cases"),
+        ("spec", "runs"),
         ("measured", "rows"),
         ("profiled", "rows"),
     ):
@@ -46,7 +47,8 @@ def _cut_out(report: str, folder: Path, jobs: list[int]) -> Path:
         kept = [found[key][k] for k in jobs if k < len(found[key])]
         for at, row in enumerate(kept):
             if name == "profiled":
-                row["job"] = at
+                if "job" in row:
+                    row["job"] = at
                 if clock := row.get("clock"):
                     shutil.copy(RECORDED / report / clock, folder / clock)
         path.write_text(json.dumps(found | {key: kept}))
@@ -75,7 +77,12 @@ def records(tmp_path_factory):
     """Report → a small record of it: the gate, a job of several kernels, and clocks for dram."""
     top = tmp_path_factory.mktemp("records")
     jobs = {"validate": [0, 1, 2], "dram": [0, 1], "bench": [0, 1, 2, 3], "paper": [0, 1, 2]}
-    jobs |= {"decode": [0, 1], "backward": list(range(7)), "devices": [0, 20, 40]}
+    jobs |= {
+        "l2size": [0, 1, 18],
+        "decode": [0, 1],
+        "backward": list(range(7)),
+        "devices": [0, 20, 40],
+    }
     found = {name: _cut_out(name, top / name, jobs[name]) for name in REPORTS if name in jobs}
     # No GPU has run this one: a test makes it up.
     return found | {"layers": write_record(top / "layers", QUICK[1:2], variants=("compiled",))}

@@ -287,9 +287,14 @@ def _read_launches(
     return found
 
 
+def read_device(folder: Path, what: str) -> int:
+    """A number of the device of a record, such as ``l2_bytes``; GpuError if it has none."""
+    return _device(read_json(folder / PROVENANCE, dict[str, str]), what, folder)
+
+
 def _device(provenance: dict[str, str], what: str, folder: Path) -> int:
     text = provenance.get(what, "")
-    if not (text.isdecimal() and len(text) < 19):
+    if not (text.isdecimal() and len(text) < 19 and int(text)):
         raise GpuError(f"{folder / PROVENANCE} has no number {what}: the record is damaged")
     return int(text)
 

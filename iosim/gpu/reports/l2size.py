@@ -18,11 +18,12 @@ from iosim.gpu.errors import GpuError
 from iosim.gpu.l2 import L2_SHARE
 from iosim.gpu.records.counters import moved_at, read_report
 from iosim.gpu.records.plain import read_json
-from iosim.gpu.records.record import COUNTERS, PROFILED, SPEC
+from iosim.gpu.records.record import COUNTERS, PROFILED, SPEC, read_device
 from iosim.gpu.reports._entry import GpuReport, ReportTable, WorkerRun
 
 TOLERANCE = 0.01  # of DRAM reads, against the law
 WORD = 4  # bytes: fp32
+MOST_SWEEPS, MOST_BYTES = 2**16, 2**50  # of a record that makes sense
 
 
 @dataclass(frozen=True)
@@ -181,18 +182,41 @@ def calibrate(
     return UsedBytes(first, (first - last) / own)
 
 
+def _check_runs(runs: Sequence[SweepRun], launched: Sequence[SweptBytes], folder: Path) -> None:
+    """Raise GpuError for runs that can't calibrate the law, or that no launch can have had."""
+    if len(runs) < 3 or len(runs) != len(launched):
+        raise GpuError(
+            f"{folder / PROFILED} has not as many rows as runs, or too few: run it again"
+        )
+    if not (runs[0].alternate and runs[-1].alternate):
+        raise GpuError(f"{folder / SPEC}: the first and the last run alternate: run it again")
+    for at, run in enumerate(runs):
+        if not 2 <= run.sweeps <= MOST_SWEEPS:
+            raise GpuError(f"{folder / SPEC}, run {at}: sweeps must be 2 to {MOST_SWEEPS:,}")
+    for at, one in enumerate(launched):
+        sizes = (one.swept_bytes, one.own_read_bytes + 1, one.own_written_bytes + 1)
+        if not all(1 <= x <= MOST_BYTES for x in sizes):
+            raise GpuError(f"{folder / PROFILED}, row {at}: bytes must be 0 to {MOST_BYTES:,}")
+    if not launched[-1].own_read_bytes + launched[-1].own_written_bytes:
+        raise GpuError(f"{folder / PROFILED}: the last run has no bytes of its own: run it again")
+
+
 def _table(folder: Path) -> ReportTable:
     runs = read_json(folder / SPEC, _Asked).runs
-    answer = read_json(folder / PROFILED, _Answer)
+    launched = read_json(folder / PROFILED, _Answer).rows
+    l2_bytes = read_device(folder, "l2_bytes")
     groups = read_report(folder / COUNTERS, ("dram",))
-    if not len(runs) == len(answer.rows) == len(groups):
-        raise GpuError(f"{folder} has more or fewer launches than runs: record it again")
+    _check_runs(runs, launched, folder)
+    if len(groups) != len(runs):
+        raise GpuError(
+            f"{folder / COUNTERS} has {len(groups)} launches of {len(runs)}: it is cut off"
+        )
     reads = [moved_at("dram", launches).load_bytes for launches in groups]
-    used = calibrate(runs, answer.rows, reads)
-    half = int(answer.environment["l2_bytes"]) * L2_SHARE
+    used = calibrate(runs, launched, reads)
+    half = l2_bytes * L2_SHARE
     rows = [
-        _row(run, launched, n, used.at(launched), half)
-        for run, launched, n in zip(runs, answer.rows, reads, strict=True)
+        _row(run, one, n, used.at(one), half)
+        for run, one, n in zip(runs, launched, reads, strict=True)
     ]
     summary = (
         f"a sweep can use {used.alone / 1e6:.2f} MB of L2, {used.alone / half:.1%} of half of it, "
@@ -213,7 +237,7 @@ def _row(run: SweepRun, launched: SweptBytes, reads: int, used: float, half: flo
         **asdict(launched),
         law_bytes=predicted,
         read_bytes=reads,
-        off_law=round(reads / predicted - 1, 5),
+        off_law=round(reads / predicted - 1, 5) if predicted else 0.0,
         used_bytes=found,
         of_half=round(found / half, 4),
     )
