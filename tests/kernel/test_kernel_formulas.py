@@ -235,13 +235,13 @@ def test_a_grid_of_more_programs_than_an_array_may_have(monkeypatch: pytest.Monk
     call = describe_launch(kernel, "1000", {"columns": 70}, {}, {"BLOCK": 64})
     whole = count(call)
     opened: list[int] = []
-    ids = evaluate._open_grid
+    ids = evaluate.open_grid
 
     def watch(origin: Any, shape: Any) -> Any:
         opened.append(max(shape))
         return ids(origin, shape)
 
-    monkeypatch.setattr(evaluate, "_open_grid", watch)
+    monkeypatch.setattr(evaluate, "open_grid", watch)
     monkeypatch.setattr(evaluate, "MOST", 256)
     assert count(call) == whole
     assert max(opened) <= 256
