@@ -47,7 +47,7 @@ window.gone = (await import(url)).default.render({{ model, el: document.getEleme
 def made_before(everything: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The widget takes what views show from what was made for all tests."""
     of = {where: everything["views"][view] for view, where in DATA.items()}
-    monkeypatch.setattr(lab_page, "_call_by_path", of.__getitem__)
+    monkeypatch.setattr(lab_page, "_call_by_path", lambda where, *given: of[where])
 
 
 @pytest.fixture
