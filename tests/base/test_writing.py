@@ -8,6 +8,7 @@ import os
 import resource
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,11 +101,13 @@ def there(folder: Path) -> dict[str, bytes | None]:
 def largest_file(size: int) -> Iterator[None]:
     """Files can't grow beyond a size, as on a disk that is full."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # imports aren't cut short
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = compiles
 
 
 def refused(done: Any) -> None:

@@ -360,6 +360,7 @@ def test_files_may_not_grow(want: list[dict[str, Any]], tmp_path: Path) -> None:
     path = tmp_path / "s"
     limit = (
         "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "import sys; sys.dont_write_bytecode = True;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000));"
         "from iosim.cli import main; main()"
     )
