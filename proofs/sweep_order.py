@@ -75,9 +75,14 @@ def cyclic_order(n: int, L: int) -> list[list[int]]:
     return [list(range(L))] * n
 
 
-def alternating_order(n: int, L: int) -> list[list[int]]:
-    """The same, with every second sweep reversed."""
-    return [list(range(L))[:: 1 - 2 * (k % 2)] for k in range(n)]
+def reverse_every_second(sweeps: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+    """The same sweeps, with the second, the fourth, … reversed."""
+    return [x[:: 1 - 2 * (k % 2)] for k, x in enumerate(sweeps)]
+
+
+def alternating_order(n: int, L: int) -> list[Sequence[int]]:
+    """n sweeps over L items, with every second sweep reversed."""
+    return reverse_every_second(cyclic_order(n, L))
 
 
 def prefixes(n: int, first: int, more: int) -> list[list[int]]:
@@ -146,6 +151,16 @@ def lru_law() -> str:
     return f"L ≤ {largest}, C ≤ L, n ≤ {most}"
 
 
+GROWING = tuple(itertools.product(range(1, 9), range(4), range(1, 6)))  # first, more, sweeps
+SCOPE = "first sets of at most 8 items, at most 3 more each time, at most 5 sweeps, C ≤ first"
+
+
+def require_misses(sweeps: Sequence[Sequence[int]], C: int, extra: int = 0) -> None:
+    """Require that LRU misses the least, and `extra` more."""
+    found, bound = lru_misses(sweeps, C), least_misses([frozenset(x) for x in sweeps], C) + extra
+    require(found == bound, f"{sweeps}, C = {C}: {found} misses, not {bound}")
+
+
 @step(
     "new-items-last",
     how="exhaustive",
@@ -153,14 +168,12 @@ def lru_law() -> str:
 )
 def new_items_last() -> str:
     """And in reverse, for sets that shrink."""
-    for first, more, n in itertools.product(range(1, 9), range(4), range(1, 6)):
+    for first, more, n in GROWING:
         order = new_last_order(prefixes(n, first, more))
         for sweeps in (order, [x[::-1] for x in order[::-1]]):
-            sets = [frozenset(x) for x in sweeps]
             for C in range(1, first + 1):
-                found, bound = lru_misses(sweeps, C), least_misses(sets, C)
-                require(found == bound, f"{sweeps}, C = {C}: {found} misses, not {bound}")
-    return "first sets of at most 8 items, at most 3 more each time, at most 5 sweeps, C ≤ first"
+                require_misses(sweeps, C)
+    return SCOPE
 
 
 @step(
@@ -170,12 +183,8 @@ def new_items_last() -> str:
 )
 def from_the_diagonal() -> str:
     """Causal rows in order, odd sweeps up, even sweeps down from the diagonal."""
-    for first, more, n in itertools.product(range(1, 9), range(4), range(1, 6)):
-        sets = prefixes(n, first, more)
-        sweeps = [x[:: 1 - 2 * (k % 2)] for k, x in enumerate(sets)]
+    for first, more, n in GROWING:
+        sweeps = reverse_every_second(prefixes(n, first, more))
         for C in range(1, first + 1):
-            extra = (n // 2) * min(more, C)
-            found = lru_misses(sweeps, C)
-            bound = least_misses([frozenset(x) for x in sets], C) + extra
-            require(found == bound, f"{sweeps}, C = {C}: {found} misses, not {bound}")
-    return "first sets of at most 8 items, δ ≤ 3, at most 5 sweeps, C ≤ first"
+            require_misses(sweeps, C, extra=(n // 2) * min(more, C))
+    return SCOPE

@@ -15,7 +15,7 @@ _State = tuple[int, int]
 
 
 @functools.cache
-def _apart(line: int, width: int, step: int) -> int:
+def _spread_bits(line: int, width: int, step: int) -> int:
     """The bits of a line, so many places apart."""
     return sum((line >> k & 1) << (k * step) for k in range(width))
 
@@ -28,7 +28,7 @@ def _turned(met: int, held: int, R: int, C: int) -> _State:
     )
     now, kept = 0, held >> R
     for i, (resident, _, row) in enumerate(rows):
-        now |= _apart(row, C, R) << i
+        now |= _spread_bits(row, C, R) << i
         kept |= resident << (C + i)
     return now, kept
 

@@ -17,23 +17,13 @@ from iosim.gpu.reports.l2size import (
     find_used_bytes,
     predict_reads,
 )
+from proofs.sweep_order import alternating_order, cyclic_order, lru_misses
 
 
 def simulate_reads(run: SweepRun, L: int, own: int, C: int) -> int:
-    """Misses of an LRU cache of C items, with `own` items before each sweep that bypass it."""
-    cache: list[int] = []
-    misses = 0
-    for k in range(run.sweeps):
-        misses += own
-        for item in range(L)[:: -1 if run.alternate and k % 2 else 1]:
-            if item in cache:
-                cache.remove(item)
-            else:
-                misses += 1
-                if len(cache) == C:
-                    del cache[0]
-            cache.append(item)
-    return misses
+    """Misses of a simulated LRU cache of C items, and `own` items before each sweep."""
+    order = alternating_order if run.alternate else cyclic_order
+    return run.sweeps * own + lru_misses(order(run.sweeps, L), C)
 
 
 @pytest.mark.parametrize("alternate", [False, True])

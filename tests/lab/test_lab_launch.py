@@ -108,7 +108,7 @@ def column(x, y, stride, rows: tl.constexpr):
     tl.store(y + at, tl.load(x + at * stride + 2))
 
 @triton.jit
-def before(x, rows: tl.constexpr):
+def store_before(x, rows: tl.constexpr):
     at = tl.arange(0, rows)
     tl.store(x + (at - 70), at)
 """
@@ -123,7 +123,7 @@ def test_strided_and_plain_arguments_are_laid_out(tmp_path: Path) -> None:
     assert (x["rows"], x["columns"], y["rows"], y["columns"]) == (128, 7, 2, 64)
     assert [step[4:] for step in told["steps"]] == [[0, 128, 2, 3], [0, 2, 0, 64]]
     # Words before the first one: 70 before it is in the second row of 64 before it.
-    call = describe_launch(load_kernel(f"{file}::before"), "1", {}, {}, {"rows": 64})
+    call = describe_launch(load_kernel(f"{file}::store_before"), "1", {}, {}, {"rows": 64})
     (step,) = launch_data(call)["steps"]
     assert step[3:] == [64, 0, 1, 58, 64, 1, 2, 0, 58]
 
